@@ -1,0 +1,151 @@
+"""What a run tells its readers while it goes on.
+
+Rules: a `ToolStarted` is followed by exactly one `ToolFinished` with the same id, a `TurnStarted` by one
+`TurnEnded`; `RunEnded` comes exactly once, last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from loopctl.record._calls import StragglerRecord, ToolCallRecord
+from loopctl.record._run import Run, Turn
+
+__all__ = [
+    "AttemptReset",
+    "Event",
+    "RunEnded",
+    "RunStarted",
+    "StragglerEnded",
+    "TextDelta",
+    "ThinkingDelta",
+    "ToolFinished",
+    "ToolProgress",
+    "ToolStarted",
+    "TurnEnded",
+    "TurnStarted",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """The run has begun."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """A model is about to be asked."""
+
+    number: int
+    """From 1."""
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More visible text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """More of the model's thinking."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptReset:
+    """The attempt failed and another follows: void what this turn has shown so far."""
+
+    number: int
+    """The turn, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A tool call begins."""
+
+    call: ToolCallRecord
+    """As known now: its status is `not_started`, the last word before it is."""
+
+    @property
+    def id(self) -> str:
+        """The call's id."""
+        return self.call.id
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return self.call.name
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgress:
+    """A tool says how far it is."""
+
+    id: str
+    name: str
+    message: str
+    fraction: float | None
+    """0 to 1; None if the tool does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    """A tool call that had started has its status."""
+
+    call: ToolCallRecord
+
+    @property
+    def id(self) -> str:
+        """The call's id."""
+        return self.call.id
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return self.call.name
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """A turn is over, with its tool calls."""
+
+    turn: Turn
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The run is over: the last event."""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class StragglerEnded:
+    """Abandoned work has ended after all; told to observers only."""
+
+    run_id: str
+    straggler: StragglerRecord
+    result: str | None
+    error: str | None
+
+
+Event: TypeAlias = (
+    RunStarted
+    | TurnStarted
+    | TextDelta
+    | ThinkingDelta
+    | AttemptReset
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | TurnEnded
+    | RunEnded
+    | StragglerEnded
+)

@@ -1,0 +1,143 @@
+"""The record of a run: frozen when the run ends, and never changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from loopctl.errors import Cancelled, LoopError
+from loopctl.messages import AssistantMessage, Usage, UserMessage, message_to_json
+from loopctl.record._calls import StragglerRecord, ToolCallRecord
+from loopctl.record._checkpoint import Checkpoint
+from loopctl.record._reason import CancelReason
+
+__all__ = ["Outcome", "Run", "Stop", "Turn"]
+
+Outcome: TypeAlias = Literal["completed", "cancelled", "max_turns", "failed"]
+"""How a run ended. Only a completed run is committed to its session's history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One model request, its reply, and the tool calls of that reply."""
+
+    number: int
+    """From 1."""
+    model: str
+    """The name of the model that answered, or was asked."""
+    reply: AssistantMessage
+    """What had arrived. Of an unfinished reply: the text, and the tool calls whose arguments were whole."""
+    is_whole: bool
+    """True if the reply arrived to its end."""
+    stop_reason: str | None
+    """Why the model ended its reply; None if it did not."""
+    usage: Usage
+    started_at: float
+    """Epoch seconds."""
+    ended_at: float
+    """Epoch seconds."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The turn as a JSON object."""
+        return {
+            "number": self.number,
+            "model": self.model,
+            "reply": message_to_json(self.reply),
+            "is_whole": self.is_whole,
+            "stop_reason": self.stop_reason,
+            "usage": self.usage.to_json(),
+            "started_at": self.started_at,
+            "ended_at": self.ended_at,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """How a cancelled run was stopped."""
+
+    reason: CancelReason
+    """The first cause."""
+    checkpoint: Checkpoint
+    """The wait or poll that noticed it."""
+    latency: float
+    """Seconds from the cancel, or from the run's start if that was later, to the run's end."""
+    stragglers: tuple[StragglerRecord, ...] = ()
+    """The work that had not ended by then."""
+    also: tuple[CancelReason, ...] = ()
+    """Later causes, in the order they came."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The stop as a JSON object."""
+        return {
+            "reason": self.reason.to_json(),
+            "checkpoint": self.checkpoint.name,
+            "latency": self.latency,
+            "stragglers": [straggler.to_json() for straggler in self.stragglers],
+            "also": [reason.to_json() for reason in self.also],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Everything that is known of one run, whatever its ending."""
+
+    id: str
+    session_id: str
+    outcome: Outcome
+    input: UserMessage
+    output: str | None
+    """The final text of a completed run, else None."""
+    partial_text: str
+    """The text of the turn that was not finished, exactly as far as it had been accepted; empty if there was none."""
+    stop: Stop | None
+    """How it was stopped; None unless the outcome is `cancelled`."""
+    turns: tuple[Turn, ...]
+    tool_calls: tuple[ToolCallRecord, ...]
+    stragglers: tuple[StragglerRecord, ...]
+    usage: Usage
+    error: LoopError | None = field(compare=False)
+    """What `raise_for_outcome` raises; None for a completed run."""
+    started_at: float
+    """Epoch seconds."""
+    ended_at: float
+    """Epoch seconds."""
+
+    def raise_for_outcome(self) -> Run:
+        """Give this run if it completed, and raise its error otherwise.
+
+        Raises:
+            Cancelled: The run was stopped.
+            MaxTurnsExceeded: It ran out of turns.
+            LoopError: It failed; mostly a `ModelError`.
+        """
+        if self.error is None:
+            return self
+        raise self.error
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as a JSON object (seconds and epoch seconds throughout)."""
+        return {
+            "id": self.id,
+            "session_id": self.session_id,
+            "outcome": self.outcome,
+            "input": self.input.text,
+            "output": self.output,
+            "partial_text": self.partial_text,
+            "stop": None if self.stop is None else self.stop.to_json(),
+            "turns": [turn.to_json() for turn in self.turns],
+            "tool_calls": [call.to_json() for call in self.tool_calls],
+            "stragglers": [straggler.to_json() for straggler in self.stragglers],
+            "usage": self.usage.to_json(),
+            "error": None if self.error is None else _error_to_json(self.error),
+            "started_at": self.started_at,
+            "ended_at": self.ended_at,
+        }
+
+
+def _error_to_json(error: LoopError) -> dict[str, Any]:
+    value: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+    if not isinstance(error, Cancelled):
+        value |= {
+            name: getattr(error, name) for name in ("status", "retryable", "retry_after") if hasattr(error, name)
+        }
+    return value
