@@ -1,0 +1,1 @@
+"""Real peers on loopback that tests talk to."""
