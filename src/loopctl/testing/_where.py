@@ -1,0 +1,63 @@
+"""Says where a suspended task or a running thread stands, for error texts."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import os
+import sys
+import threading
+from collections.abc import Iterable
+from types import FrameType
+
+__all__ = ["describe_tasks", "task_place", "thread_place"]
+
+_ASYNCIO = os.path.dirname(asyncio.__file__)
+_FRAMES = ("cr_frame", "ag_frame", "gi_frame")
+_AWAITED = ("cr_await", "ag_await", "gi_yieldfrom")
+_DEPTH = 200
+
+
+def describe_tasks(tasks: Iterable[asyncio.Task[object]]) -> str:
+    """List *tasks*, one a line, each with the place where it waits."""
+    lines = sorted(f"  {task.get_name()}: {_outermost(task)} waits at {task_place(task)}" for task in tasks)
+    return "\n".join(lines) or "  (no task is pending)"
+
+
+def task_place(task: asyncio.Task[object]) -> str:
+    """Give the innermost place of a suspended *task* outside of asyncio itself, as `file:line in function`."""
+    frames: list[FrameType] = []
+    awaited: object = task.get_coro()
+    for _ in range(_DEPTH):
+        if awaited is None:
+            break
+        frame = next((found for name in _FRAMES if (found := getattr(awaited, name, None)) is not None), None)
+        if frame is not None:
+            frames.append(frame)
+        awaited = _next_awaited(awaited)
+    ours = [frame for frame in frames if not frame.f_code.co_filename.startswith(_ASYNCIO)]
+    return _place((ours or frames or [None])[-1])
+
+
+def thread_place(thread: threading.Thread) -> str:
+    """Give the place where *thread* stands."""
+    return _place(sys._current_frames().get(thread.ident or 0))
+
+
+def _next_awaited(awaited: object) -> object:
+    found = next((value for name in _AWAITED if (value := getattr(awaited, name, None)) is not None), None)
+    if found is None and type(awaited).__name__ in {"async_generator_asend", "async_generator_athrow", "coroutine_wrapper"}:
+        # These wrappers do not name what they drive; only the collector knows.
+        return next((held for held in gc.get_referents(awaited) if inspect.isasyncgen(held) or inspect.iscoroutine(held)), None)
+    return found
+
+
+def _outermost(task: asyncio.Task[object]) -> str:
+    return getattr(task.get_coro(), "__qualname__", repr(task.get_coro()))
+
+
+def _place(frame: FrameType | None) -> str:
+    if frame is None:
+        return "(no frame: not started, or finished)"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
