@@ -19,12 +19,12 @@ check() {
 
 check format "$BIN/ruff" format --check .
 check lint "$BIN/ruff" check --quiet .
-# A second async linter: ruff misses a swallowed CancelledError and a yield inside a timeout.
-check async "$BIN/flake8-async" --asyncio --enable ASYNC --disable "$(sed '/^#/d; s/ .*//' scripts/async-ignore.txt | paste -sd, -)" \
-    $(git ls-files -co --exclude-standard 'src/*.py' 'examples/*.py')
+# A second async linter: ruff misses a swallowed CancelledError and a yield inside a timeout. Not asked of it:
+# ASYNC109, a `timeout` parameter, which is part of the contract.
+check async "$BIN/flake8-async" --asyncio --enable ASYNC --disable ASYNC109 $(git ls-files -co --exclude-standard 'src/*.py' 'examples/*.py')
 check types "$BIN/mypy"
 check types-for-users "$BIN/pyright" --verifytypes loopctl --ignoreexternal
-check layers "$BIN/lint-imports" --no-cache
+check layers "$BIN/lint-imports" --no-cache --no-logo
 check api "$BIN/python" scripts/api.py --check
 check changelog "$BIN/python" scripts/fragments.py
 

@@ -59,7 +59,7 @@ create() {
 }
 
 pip_install() {
-    "$python" -m pip install --quiet --disable-pip-version-check "$@"
+    "$python" -m pip install -qq --disable-pip-version-check "$@"
 }
 
 install() {
@@ -74,7 +74,8 @@ loopctl: Set PIP_INDEX_URL, HTTPS_PROXY or PIP_CERT as your network needs them, 
 
 if ! is_new_enough "$python"; then create; fi
 has_pip || command -v uv >/dev/null 2>&1 || create
-# A configuration file of pip may name constraints too; an empty list of ours comes after it.
+# A configuration file of pip may ask for the same things; the environment's word comes after it.
+export PIP_USER=0
 if "$python" -m pip config list 2>/dev/null | grep -q constraint; then export PIP_CONSTRAINT=/dev/null; fi
 say "installing loopctl[$extras]"
 install --editable ".[$extras]"

@@ -1,0 +1,16 @@
+"""What every test gets without asking: the leak check, and hypothesis without a clock."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+from tests.leaks import leak_check, loop_errors, pytest_runtest_makereport
+
+__all__ = ["leak_check", "loop_errors", "pytest_runtest_makereport"]
+
+# No deadline: nothing here asserts wall-clock time. The same examples each time in CI: a red CI means a changed program.
+settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
