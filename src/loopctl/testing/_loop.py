@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import selectors
-import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -69,8 +68,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 be blocked for good. None: never; the test is called hung after a minute.
             spin_limit: Steps at one virtual instant after which the run is called a busy loop (`BusyLoop`).
         """
-        self._selector_of_ours = _JumpingSelector(self._wait)
-        super().__init__(self._selector_of_ours)
+        super().__init__(_JumpingSelector(self._wait))
         self.steps = 0
         self.turns = 0
         self.limit = limit
@@ -96,7 +94,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """
         loop = asyncio.get_running_loop()
         if not isinstance(loop, cls):
-            raise RuntimeError(f"the running loop is a {type(loop).__name__}: start the test with virtual_run(main)")
+            kind = type(loop).__name__
+            raise RuntimeError(f"the running loop is a {kind}: start the test with virtual_run(main)")  # noqa: TRY004
         return loop
 
     def time(self) -> float:
@@ -192,18 +191,18 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 if timeout is not None and not is_held:
                     self._jump()
                     return events
-                events = poll(self._real_wait(is_held))
+                events = poll(self._real_wait(is_held=is_held))
             self._spins = 0
             if events:
                 return events
-            self._nothing_came(is_held)
+            self._nothing_came(is_held=is_held)
 
-    def _real_wait(self, is_held: bool) -> float:
+    def _real_wait(self, *, is_held: bool) -> float:
         if not is_held:
             return self.patience
         return _HELD_PATIENCE if self.blocked_after is None else self.blocked_after
 
-    def _nothing_came(self, is_held: bool) -> None:
+    def _nothing_came(self, *, is_held: bool) -> None:
         if not is_held:
             raise Deadlock(
                 f"deadlock: nothing is scheduled at the virtual time {self._now:g} s, and no other thread called in "
@@ -222,7 +221,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _jump(self) -> None:
         self._spins = 0
-        when: float = self._scheduled[0]._when  # type: ignore[attr-defined]
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        when = timers[0].when()  # and not `time() + timeout`, which rounds
         if when > self.limit:
             raise TimeLimit(
                 f"time limit: the next timer is at the virtual time {when:g} s, past the limit of {self.limit:g} s. "

@@ -116,8 +116,9 @@ def _stop_generators(loop: VirtualLoop) -> list[str]:
     _settle(loop, {closing})
     if closing.done():
         return []
-    place = task_place(closing)
-    return [*_stop_tasks(loop, asyncio.all_tasks(loop)), f"an asynchronous generator would not close: {place}"]
+    stuck = asyncio.all_tasks(loop) - {closing}
+    places = [f"an asynchronous generator that is being closed hangs at {task_place(task)}" for task in stuck]
+    return [*places, *_stop_tasks(loop, stuck | {closing})]
 
 
 def _settle(loop: VirtualLoop, tasks: set[asyncio.Task[Any]]) -> None:
@@ -142,12 +143,12 @@ def _wait_for_threads(loop: VirtualLoop) -> list[str]:
 
 def _bury(task: asyncio.Task[Any]) -> None:
     """End a coroutine that does not want to, without a word from asyncio or the collector afterwards."""
-    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 (no public way to silence it)
     unregister = getattr(asyncio, "_unregister_task", None) or getattr(asyncio.tasks, "_unregister_task", None)
     if unregister is not None:
         unregister(task)
     coroutine = task.get_coro()
     for _ in range(_BURIALS):
         with suppress(BaseException):  # whatever it says while it is being closed, it was asked to stop
-            coroutine.close()  # type: ignore[union-attr]
+            coroutine.close()
             return

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
-import os
 import sys
 import threading
 from collections.abc import Iterable
+from pathlib import Path
 from types import FrameType
 
 __all__ = ["describe_tasks", "task_place", "thread_place"]
 
-_ASYNCIO = os.path.dirname(asyncio.__file__)
+_ASYNCIO = str(Path(asyncio.__file__).parent)
 _FRAMES = ("cr_frame", "ag_frame", "gi_frame")
 _AWAITED = ("cr_await", "ag_await", "gi_yieldfrom")
+_OPAQUE = ("async_generator_asend", "async_generator_athrow", "coroutine_wrapper")
+"""Awaitables that do not name what they drive; only the collector knows."""
 _DEPTH = 200
 
 
@@ -37,19 +39,19 @@ def task_place(task: asyncio.Task[object]) -> str:
             frames.append(frame)
         awaited = _next_awaited(awaited)
     ours = [frame for frame in frames if not frame.f_code.co_filename.startswith(_ASYNCIO)]
-    return _place((ours or frames or [None])[-1])
+    return _place(next(reversed(ours or frames), None))
 
 
 def thread_place(thread: threading.Thread) -> str:
     """Give the place where *thread* stands."""
-    return _place(sys._current_frames().get(thread.ident or 0))
+    return _place(sys._current_frames().get(thread.ident or 0))  # noqa: SLF001 (documented, for debuggers)
 
 
 def _next_awaited(awaited: object) -> object:
     found = next((value for name in _AWAITED if (value := getattr(awaited, name, None)) is not None), None)
-    if found is None and type(awaited).__name__ in {"async_generator_asend", "async_generator_athrow", "coroutine_wrapper"}:
-        # These wrappers do not name what they drive; only the collector knows.
-        return next((held for held in gc.get_referents(awaited) if inspect.isasyncgen(held) or inspect.iscoroutine(held)), None)
+    if found is None and type(awaited).__name__ in _OPAQUE:
+        driven = gc.get_referents(awaited)
+        return next((held for held in driven if inspect.isasyncgen(held) or inspect.iscoroutine(held)), None)
     return found
 
 
