@@ -10,7 +10,7 @@ from tests.leaks import leak_check, loop_errors, pytest_runtest_makereport
 
 __all__ = ["leak_check", "loop_errors", "pytest_runtest_makereport"]
 
-# No deadline: nothing here asserts wall-clock time. The same examples each time in CI: a red CI means a changed program.
+# No deadline: nothing here asserts wall-clock time. In CI the same examples each time: red means a changed program.
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")

@@ -1,7 +1,7 @@
 """The leak check around each test: what was not there before it must not be there after it.
 
-Looked at: unfinished tasks, open event loops, threads (daemons too), child processes, descriptors, signal handlers, and whatever asyncio
-logged as an error ("was destroyed but it is pending", "was never retrieved", "Exception in callback").
+Looked at: unfinished tasks, open event loops, threads (daemons too), child processes, descriptors, signal handlers,
+and what asyncio logged as an error ("was destroyed but it is pending", "was never retrieved", "Exception in callback").
 What a destructor or a thread raises is turned into a failure by pytest itself; the collection here provokes it.
 
 Rules:
@@ -19,7 +19,6 @@ import contextlib
 import gc
 import logging
 import multiprocessing.resource_tracker
-import os
 import signal
 import threading
 import time
@@ -65,7 +64,7 @@ def descriptors() -> dict[str, object]:
     found: dict[str, object] = {}
     for path in (PROC / "fd").iterdir() if PROC.exists() else ():
         with contextlib.suppress(OSError):  # the one that lists this folder
-            target = os.readlink(path)
+            target = str(path.readlink())
             if not target.startswith(("/proc/", "/dev/pts", "/dev/urandom")):
                 found[f"{path.name} -> {target}"] = target
     return found
@@ -84,9 +83,8 @@ def asyncio_objects() -> dict[str, object]:
     found: dict[str, object] = {}
     for thing in gc.get_objects():
         kind = type(thing)  # not isinstance: a proxy may answer to that by importing, connecting, or raising
-        if issubclass(kind, asyncio.Task) and not thing.done():
-            found[repr(thing)] = id(thing)
-        elif issubclass(kind, asyncio.AbstractEventLoop) and not thing.is_closed():
+        is_task, is_loop = issubclass(kind, asyncio.Task), issubclass(kind, asyncio.AbstractEventLoop)
+        if (is_task and not thing.done()) or (is_loop and not thing.is_closed()):
             found[repr(thing)] = id(thing)
     return found
 

@@ -168,10 +168,10 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], dict[st
     about = {
         match[1]: match[2]
         for match in re.finditer(
-            r"^_+ (?:ERROR at teardown of )?(test_\w+) _+$(.*?)(?=^_{5}|^={5})", done.stdout, re.M | re.S
+            r"^_+ (?:ERROR at teardown of )?(test_\w+) _+$(.*?)(?=^_{5}|^={5})", done.stdout, re.MULTILINE | re.DOTALL
         )
     }
-    passed = set(re.findall(r"^PASSED \S+::(\w+)", done.stdout, re.M))
+    passed = set(re.findall(r"^PASSED \S+::(\w+)", done.stdout, re.MULTILINE))
     return passed - about.keys(), about
 
 
