@@ -88,8 +88,10 @@ class Brain:
 
     @property
     def pending(self) -> CallModel | RunTools | None:
-        """The effect whose outcome is awaited, for a driver that goes on after `thaw`; None before the start and after
-        the end."""
+        """The effect whose outcome is awaited; None before the start and after the end.
+
+        A driver that goes on after `thaw` performs it, or feeds what became of it.
+        """
         state = self._state
         match state.phase:
             case Phase.AWAITING_MODEL:

@@ -44,8 +44,8 @@ class Move:
     """One way that a row may go."""
 
     to: Phase
-    last: type[Effect] | None
-    """The kind of the step's last effect; None if the step has none."""
+    last: type[Effect]
+    """The kind of the step's last effect, the one that brings the next input."""
     when: str
     """What decides for it, in words."""
 
@@ -56,7 +56,7 @@ class Row:
 
     handler: Handler
     moves: tuple[Move, ...] = ()
-    """Empty if the input is refused."""
+    """Empty if the input is refused, or void."""
 
 
 def _start(state: State, fact: Started) -> Step:
