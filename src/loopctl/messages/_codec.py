@@ -1,9 +1,14 @@
-"""Messages to and from JSON values, versioned."""
+"""Messages to and from JSON values, versioned.
+
+Rules: what comes out shares nothing that can be changed with what went in; what is read is checked to the last
+value, so that foreign JSON is a `UsageError` here and not an odd error of a provider later.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from copy import deepcopy
+from typing import Any, NoReturn, TypeVar
 
 from loopctl.errors import UsageError
 from loopctl.messages._blocks import Block, Text, Thinking, ToolCall, ToolResult
@@ -12,6 +17,10 @@ from loopctl.messages._messages import AssistantMessage, Message, ToolMessage, U
 __all__ = ["history_from_json", "history_to_json", "message_from_json", "message_to_json"]
 
 _VERSION = 1
+_QUOTED = 200
+"""Characters of a bad value that its error quotes."""
+
+_Kind = TypeVar("_Kind")
 
 
 def history_to_json(history: Iterable[Message]) -> dict[str, Any]:
@@ -19,7 +28,7 @@ def history_to_json(history: Iterable[Message]) -> dict[str, Any]:
     return {"version": _VERSION, "messages": [message_to_json(message) for message in history]}
 
 
-def history_from_json(value: Mapping[str, Any]) -> tuple[Message, ...]:
+def history_from_json(value: object) -> tuple[Message, ...]:
     """Read what `history_to_json` gave.
 
     Raises:
@@ -28,7 +37,7 @@ def history_from_json(value: Mapping[str, Any]) -> tuple[Message, ...]:
     if not isinstance(value, Mapping) or value.get("version") != _VERSION:
         found = value.get("version") if isinstance(value, Mapping) else type(value).__name__
         raise UsageError(f"not a history of version {_VERSION}: found {found!r}. Use a loopctl that wrote it.")
-    return tuple(message_from_json(message) for message in value.get("messages", ()))
+    return tuple(message_from_json(message) for message in _get(value, "messages", list))
 
 
 def message_to_json(message: Message) -> dict[str, Any]:
@@ -48,29 +57,21 @@ def message_to_json(message: Message) -> dict[str, Any]:
             }
 
 
-def message_from_json(value: Mapping[str, Any]) -> Message:
+def message_from_json(value: object) -> Message:
     """Read one message.
 
     Raises:
         UsageError: *value* is not a message; the text names the part that is wrong.
     """
-    try:
-        match value["role"]:
-            case "user":
-                return UserMessage(value["text"])
-            case "assistant":
-                return AssistantMessage(tuple(_block_from_json(block) for block in value["blocks"]))
-            case "tool":
-                return ToolMessage(
-                    tuple(
-                        ToolResult(result["call_id"], result["content"], result.get("is_error", False))
-                        for result in value["results"]
-                    )
-                )
-            case role:
-                raise UsageError(f"a message with the unknown role {role!r}: known are user, assistant, tool")
-    except (KeyError, TypeError) as error:
-        raise UsageError(f"not a message: {value!r} ({type(error).__name__}: {error})") from error
+    match _get(value, "role", str):
+        case "user":
+            return UserMessage(_get(value, "text", str))
+        case "assistant":
+            return AssistantMessage(tuple(_block_from_json(block) for block in _get(value, "blocks", list)))
+        case "tool":
+            return ToolMessage(tuple(_result_from_json(result) for result in _get(value, "results", list)))
+        case role:
+            raise UsageError(f"a message with the unknown role {role!r}: known are user, assistant, tool")
 
 
 def _block_to_json(block: Block) -> dict[str, Any]:
@@ -80,17 +81,44 @@ def _block_to_json(block: Block) -> dict[str, Any]:
         case Thinking(text):
             return {"type": "thinking", "text": text}
         case ToolCall(call_id, name, arguments, invalid):
-            value: dict[str, Any] = {"type": "tool_call", "id": call_id, "name": name, "arguments": dict(arguments)}
+            copied = deepcopy(dict(arguments))
+            value: dict[str, Any] = {"type": "tool_call", "id": call_id, "name": name, "arguments": copied}
             return value if invalid is None else value | {"invalid": invalid}
 
 
-def _block_from_json(value: Mapping[str, Any]) -> Block:
-    match value["type"]:
+def _block_from_json(value: object) -> Block:
+    match _get(value, "type", str):
         case "text":
-            return Text(value["text"])
+            return Text(_get(value, "text", str))
         case "thinking":
-            return Thinking(value["text"])
+            return Thinking(_get(value, "text", str))
         case "tool_call":
-            return ToolCall(value["id"], value["name"], value["arguments"], value.get("invalid"))
+            arguments = deepcopy(_get(value, "arguments", dict))
+            invalid = _get(value, "invalid", str) if _has(value, "invalid") else None
+            return ToolCall(_get(value, "id", str), _get(value, "name", str), arguments, invalid)
         case kind:
             raise UsageError(f"a block of the unknown type {kind!r}: known are text, thinking, tool_call")
+
+
+def _result_from_json(value: object) -> ToolResult:
+    is_error = _get(value, "is_error", bool) if _has(value, "is_error") else False
+    return ToolResult(_get(value, "call_id", str), _get(value, "content", str), is_error)
+
+
+def _has(value: object, key: str) -> bool:
+    return isinstance(value, Mapping) and key in value
+
+
+def _get(value: object, key: str, kind: type[_Kind]) -> _Kind:
+    if not isinstance(value, Mapping):
+        _refuse(value, "it is not a JSON object")
+    if key not in value:
+        _refuse(value, f"it has no {key!r}")
+    found = value[key]
+    if not isinstance(found, kind):
+        _refuse(value, f"its {key!r} is of the type {type(found).__name__} instead of {kind.__name__}")
+    return found
+
+
+def _refuse(value: object, why: str) -> NoReturn:
+    raise UsageError(f"not a part of a conversation: {why}: {repr(value)[:_QUOTED]}")

@@ -1,6 +1,7 @@
 """What is known of a run, as frozen data: why it was stopped, where, what had happened, and the events it told."""
 
 from loopctl.record._calls import CallStatus, StragglerRecord, ToolCallRecord
+from loopctl.record._checkpoint import Checkpoint
 from loopctl.record._events import (
     AttemptReset,
     Event,
@@ -17,7 +18,6 @@ from loopctl.record._events import (
 )
 from loopctl.record._reason import CancelReason, Origin, Urgency
 from loopctl.record._run import Outcome, Run, Stop, Turn
-from loopctl.record._checkpoint import Checkpoint
 
 __all__ = [
     "AttemptReset",

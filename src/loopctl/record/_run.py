@@ -112,7 +112,8 @@ class Run:
         """
         if self.error is None:
             return self
-        raise self.error
+        # The record lives on and may be asked often: without this, each time would add to one ever longer traceback.
+        raise self.error.with_traceback(None)
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON object (seconds and epoch seconds throughout)."""
@@ -137,7 +138,5 @@ class Run:
 def _error_to_json(error: LoopError) -> dict[str, Any]:
     value: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
     if not isinstance(error, Cancelled):
-        value |= {
-            name: getattr(error, name) for name in ("status", "retryable", "retry_after") if hasattr(error, name)
-        }
+        value |= {name: getattr(error, name) for name in ("status", "retryable", "retry_after") if hasattr(error, name)}
     return value
