@@ -1,0 +1,14 @@
+"""Tools: functions that a model may call, their schemas, their arguments, their context, the text of their results.
+
+Rules: a model sees what a signature says and nothing more; every way in which a model can call a tool wrongly ends in
+a `ToolError` whose text lets it do better.
+"""
+
+from loopctl.tools._context import ToolContext
+from loopctl.tools._decorator import ToolOptions, tool
+from loopctl.tools._load import load_tools
+from loopctl.tools._registry import ToolRegistry
+from loopctl.tools._render import render
+from loopctl.tools._tool import Tool
+
+__all__ = ["Tool", "ToolContext", "ToolOptions", "ToolRegistry", "load_tools", "render", "tool"]

@@ -1,0 +1,163 @@
+"""What a running tool knows of its call, and how it learns of a cancel.
+
+Invariants: a tool can read the cancel and never cause one (it holds the token); everything but `sleep` and `cancelled`
+may be used from the thread of a plain function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from loopctl.errors import LoopError, UsageError
+
+if TYPE_CHECKING:
+    from loopctl.cancel import CancelToken
+    from loopctl.record import CancelReason
+
+__all__ = ["ToolContext"]
+
+
+def _report_nowhere(message: str, fraction: float | None) -> None:
+    """Drop the progress of a tool that runs outside of the engine."""
+
+
+class ToolContext:
+    """One tool call, as the tool sees it.
+
+    Annotate a parameter with this class and the engine fills it; the model never sees that parameter.
+    """
+
+    __slots__ = ("_report", "call_id", "idempotency_key", "signal", "tool_name")
+
+    call_id: str
+    """The id of the call in the conversation."""
+    tool_name: str
+    """The name the model called."""
+    signal: CancelToken
+    """The read side of the cancel: to poll, to await, to wait on in a thread, to call back."""
+    idempotency_key: str
+    """The same for every attempt of one call, and for no other call: give it to a service that deduplicates."""
+
+    def __init__(
+        self,
+        call_id: str,
+        tool_name: str,
+        token: CancelToken,
+        idempotency_key: str = "",
+        report: Callable[[str, float | None], None] = _report_nowhere,
+    ) -> None:
+        """Describe a call. The engine does this; a test of a tool may, with the token of a `CancelSignal` of its own.
+
+        Args:
+            call_id: The id of the call in the conversation.
+            tool_name: The name the model called.
+            token: Fires when the call is to stop.
+            idempotency_key: The same for every attempt of the call.
+            report: Told of progress: a message, and a fraction from 0 to 1 or None. Called in the tool's thread.
+        """
+        self.call_id = call_id
+        self.tool_name = tool_name
+        self.signal = token
+        self.idempotency_key = idempotency_key
+        self._report = report
+
+    def is_cancelled(self) -> bool:
+        """Poll: has the call been asked to stop? Cheap, and right in any thread."""
+        return self.signal.is_cancelled()
+
+    @property
+    def reason(self) -> CancelReason | None:
+        """Who asked the call to stop, and why: the first cause. None while nobody has."""
+        return self.signal.reason
+
+    async def cancelled(self) -> CancelReason:
+        """Wait until the call is asked to stop.
+
+        Returns:
+            The reason.
+
+        Cancellation:
+            Ends by the cancel, at once if it has come already; leaves nothing behind when its task is cancelled. The
+            engine cancels the task of an `async def` tool too, so await this beside the work, in a task of its own.
+        """
+        return await self.signal.notified()
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep, and wake up if the call is asked to stop.
+
+        Args:
+            seconds: How long.
+
+        Raises:
+            Cancelled: The call was asked to stop, before or during the sleep.
+
+        Cancellation:
+            A checkpoint: raises at once if the cancel has come already. Nothing is left behind.
+        """
+        from loopctl.concurrency import sleep
+
+        await sleep(seconds, self.signal)
+
+    def progress(self, message: str = "", fraction: float | None = None) -> None:
+        """Say how far the call has come; it is shown, and it counts as a sign of life.
+
+        Args:
+            message: What is being done, for a person to read.
+            fraction: The part that is done, from 0 to 1; None if it is not known. A value outside is brought inside,
+                because a progress bar is no reason to fail.
+
+        Raises:
+            UsageError: *message* is not a text or *fraction* not a number.
+        """
+        for value, kind in ((message, str), (fraction, int | float | None)):
+            if not isinstance(value, kind):
+                raise UsageError(f"progress takes a text and a number, not {value!r}")
+        if fraction is not None:
+            fraction = None if math.isnan(fraction) else min(1.0, max(0.0, float(fraction)))
+        self._report(message, fraction)
+
+    def atomic_write(self, path: object) -> Any:
+        """Write a file whole or not at all. Not built yet.
+
+        Raises:
+            LoopError: Always.
+        """
+        _not_yet(f"atomic_write({path!r})")
+
+    def once(self, key: str, function: Callable[[], Any]) -> Any:
+        """Do something at most once, over crashes too. Not built yet.
+
+        Raises:
+            LoopError: Always.
+        """
+        _not_yet(f"once({key!r}, {function!r})")
+
+    async def run_process(self, argv: object) -> Any:
+        """Run a program that ends with the call. Not built yet.
+
+        Raises:
+            LoopError: Always.
+
+        Cancellation:
+            Never waits.
+        """
+        _not_yet(f"run_process({argv!r})")
+
+    @property
+    def temp_dir(self) -> Any:
+        """A directory that goes away with the call. Not built yet.
+
+        Raises:
+            LoopError: Always.
+        """
+        _not_yet("temp_dir")
+
+    def __repr__(self) -> str:
+        """Name the tool and the call."""
+        return f"<ToolContext {self.tool_name} {self.call_id}>"
+
+
+def _not_yet(name: str) -> NoReturn:
+    raise LoopError(f"ToolContext.{name} is not built yet in this version of loopctl")

@@ -1,0 +1,109 @@
+"""`@tool`: from a function to a `Tool`.
+
+Invariant: an option that this version does not have yet accepts only its default, so that nobody relies on a promise
+that is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
+
+from loopctl.errors import LoopError, UsageError
+from loopctl.tools._tool import Tool
+
+__all__ = ["ToolOptions", "tool"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class ToolOptions(TypedDict, total=False):
+    """What `tool` can be told; everything has a default. From `parallel` on, this version accepts only the default."""
+
+    name: str | None
+    """What the model calls it (default: the function's name)."""
+    description: str | None
+    """What the model is told that it does (default: the docstring without its sections on parameters and errors)."""
+    parallel: bool
+    """May run beside other calls of the same reply (default False)."""
+    resource: str | Callable[[Mapping[str, Any]], str] | None
+    """What it touches, so that two calls never touch it at once (default None)."""
+    read_only: bool
+    """Changes nothing (default False)."""
+    approval: bool
+    """A person must say yes before each call (default False)."""
+    timeout: float | None
+    """Seconds that a call may take (default None: no limit)."""
+    isolation: Literal["process"] | None
+    """Where it runs (default None: a task for an `async def`, else a thread)."""
+    on_cancel: Literal["interrupt", "finish"]
+    """What a cancel does to a running call (default "interrupt")."""
+    finish_within: float | None
+    """Seconds that a call with `on_cancel="finish"` has (default None)."""
+
+
+_NOT_BUILT: dict[str, Any] = {
+    "parallel": False,
+    "resource": None,
+    "read_only": False,
+    "approval": False,
+    "timeout": None,
+    "isolation": None,
+    "on_cancel": "interrupt",
+    "finish_within": None,
+}
+
+
+@overload
+def tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Tool[P, R]: ...
+
+
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+
+
+def tool(
+    function: Callable[P, R] | None = None, /, **options: Unpack[ToolOptions]
+) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
+    """Make a tool of a function: `@tool`, `@tool(name="…")`, or `tool(thing.method)`.
+
+    The model is shown the function's name, its docstring, and a JSON Schema made of its annotations; the text for each
+    parameter comes from the docstring (Google, NumPy or Sphinx style), from `Annotated[…, "text"]` or from
+    `Annotated[…, Field(description=…)]`. A parameter annotated `ToolContext` is filled by the engine and not shown.
+
+    Args:
+        function: An `async def`, which will run as a task, or a plain `def`, which will run on a thread of its own.
+        **options: See `ToolOptions`.
+
+    Returns:
+        The tool, or a decorator that makes one.
+
+    Raises:
+        UsageError: A model could not call the function; the text names the parameter and what to write instead.
+        LoopError: An option is not built yet.
+    """
+    _check(options)
+    if function is None:
+        return lambda decorated: Tool(decorated, **_built(options))
+    if not callable(function):
+        raise UsageError(f"@tool takes a function, not {function!r}. Options go by name: @tool(name=…).")
+    return Tool(function, **_built(options))
+
+
+def _check(options: ToolOptions) -> None:
+    for option, value in options.items():
+        if option in {"name", "description"}:
+            continue
+        if option not in _NOT_BUILT:
+            known = ", ".join(ToolOptions.__annotations__)
+            raise UsageError(f"@tool has no option {option!r}: it has {known}.")
+        if value != _NOT_BUILT[option]:
+            raise LoopError(
+                f"@tool({option}={value!r}) is not built yet in this version of loopctl: leave it out"
+                f" (its default is {_NOT_BUILT[option]!r})"
+            )
+
+
+def _built(options: ToolOptions) -> dict[str, Any]:
+    return {"name": options.get("name"), "description": options.get("description")}

@@ -1,0 +1,102 @@
+"""JSON Schema as pydantic writes it, made plain enough for every model server.
+
+What changes, and who needs it:
+
+- titles go: noise that costs tokens.
+- `$defs` are put where they are referred to, except those that refer to themselves: small models follow no references.
+- `discriminator` goes: it is OpenAPI, and would point at the `$defs` that went.
+- a tuple's `prefixItems` get an `items` beside them: OpenAI refuses an array without.
+- patterns with look-around, `propertyNames`, `uniqueItems` and formats outside the standard go: grammar compilers
+  (llama.cpp, llguidance) know none of them. The arguments are still validated against the real types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+__all__ = ["plain_schema"]
+
+_MAPS = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
+"""Keywords that hold schemas by name."""
+_DATA = frozenset({"default", "const", "enum", "examples", "required"})
+"""Keywords that hold values, not schemas."""
+_DROPPED = frozenset({"title", "discriminator", "propertyNames", "uniqueItems"})
+_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"})
+_PREFIX = "#/$defs/"
+
+
+def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Give *schema* in the plain form; *schema* is not changed."""
+    definitions: dict[str, Any] = dict(schema.get("$defs", {}))
+    recursive = {name for name in definitions if _reaches(name, name, definitions)}
+    inlined = {name: body for name, body in definitions.items() if name not in recursive}
+    plain = _plain({key: value for key, value in schema.items() if key != "$defs"}, inlined)
+    if recursive:
+        plain["$defs"] = {name: _plain(definitions[name], inlined) for name in definitions if name in recursive}
+    return plain
+
+
+def _plain(schema: Mapping[str, Any], inlined: Mapping[str, Any]) -> dict[str, Any]:
+    target = schema.get("$ref", "").removeprefix(_PREFIX)
+    if target in inlined:
+        siblings = {key: value for key, value in schema.items() if key != "$ref"}
+        return _plain({**inlined[target], **siblings}, inlined)
+    plain = {key: _plain_value(key, value, inlined) for key, value in schema.items() if not _is_dropped(key, value)}
+    if "prefixItems" in plain and "items" not in plain:
+        plain["items"] = _any_of(plain["prefixItems"])
+    return plain
+
+
+def _plain_value(key: str, value: Any, inlined: Mapping[str, Any]) -> Any:
+    if key in _DATA:
+        return value
+    if key in _MAPS:
+        return {name: _plain(body, inlined) for name, body in value.items()}
+    if isinstance(value, Mapping):
+        return _plain(value, inlined)
+    if isinstance(value, list):
+        return [_plain(item, inlined) if isinstance(item, Mapping) else item for item in value]
+    return value
+
+
+def _is_dropped(key: str, value: Any) -> bool:
+    if key == "pattern":
+        return "(?" in value
+    if key == "format":
+        return value not in _FORMATS
+    return key in _DROPPED
+
+
+def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
+    different: list[dict[str, Any]] = []
+    for schema in schemas:
+        if schema not in different:
+            different.append(schema)
+    return different[0] if len(different) == 1 else {"anyOf": different}
+
+
+def _reaches(start: str, goal: str, definitions: Mapping[str, Any]) -> bool:
+    seen: set[str] = set()
+    waiting = list(_references(definitions[start]))
+    while waiting:
+        name = waiting.pop()
+        if name == goal:
+            return True
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(_references(definitions.get(name, {})))
+    return False
+
+
+def _references(value: Any) -> Iterator[str]:
+    """Give the names of the `$defs` that *value* refers to."""
+    if isinstance(value, Mapping):
+        target = value.get("$ref")
+        if isinstance(target, str) and target.startswith(_PREFIX):
+            yield target.removeprefix(_PREFIX)
+        for child in value.values():
+            yield from _references(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _references(child)

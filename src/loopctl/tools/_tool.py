@@ -1,0 +1,137 @@
+"""A function that a model may call, with everything that is known of it before it is called.
+
+Invariants: made once, never changed; a direct call is a call of the function, so a tool stays as usable and as testable
+as the function it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from loopctl.errors import ToolError, UsageError
+from loopctl.model import ToolSpec
+from loopctl.tools._annotations import origin
+from loopctl.tools._arguments import bind_arguments
+from loopctl.tools._context import ToolContext
+from loopctl.tools._schema import read_signature
+
+__all__ = ["Tool"]
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""Source: the name rule of the OpenAI and Anthropic APIs."""
+
+
+class Tool(Generic[P, R_co]):
+    """A function that a model may call. Made by `tool`."""
+
+    name: str
+    """What the model calls it."""
+    description: str
+    """What the model is told that it does; empty if nobody said."""
+    parameters: Mapping[str, Any]
+    """JSON Schema of the arguments; the `ToolContext` is not in it."""
+    is_async: bool
+    """True for an `async def`: it runs as a task. Else it runs on a thread of its own."""
+
+    def __init__(self, function: Callable[P, R_co], *, name: str | None = None, description: str | None = None) -> None:
+        """Make a tool of *function*; see `tool`, which is the way to do it.
+
+        Raises:
+            UsageError: A model could not call it; the text says why.
+        """
+        self.name = _checked_name(function, name)
+        _refuse(function, self.name)
+        signature = read_signature(function, self.name)
+        self.description = inspect.cleandoc(description) if description is not None else signature.description
+        self.parameters = signature.parameters
+        self.is_async = _is_async(function)
+        self._function = function
+        self._adapter = signature.adapter
+        self._context_parameter = signature.context_parameter
+        functools.update_wrapper(self, function, updated=())
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as a model sees it."""
+        return ToolSpec(self.name, self.description, self.parameters)
+
+    @property
+    def takes_context(self) -> bool:
+        """True if the function has a parameter for the `ToolContext`."""
+        return self._context_parameter is not None
+
+    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Validate what a model sent.
+
+        Args:
+            arguments: The decoded JSON object.
+
+        Returns:
+            Keyword arguments for `call`: those that were sent, coerced to the types of the signature.
+
+        Raises:
+            ToolError: They do not fit. The text names each argument, what was given and what was expected.
+        """
+        return bind_arguments(self._adapter, self.name, self.parameters, arguments)
+
+    def call(self, kwargs: Mapping[str, Any], ctx: ToolContext) -> Any:
+        """Call the function.
+
+        Args:
+            kwargs: What `bind` gave.
+            ctx: Given to the function if it takes one.
+
+        Returns:
+            A coroutine if `is_async`, else the result.
+
+        Raises:
+            Exception: Whatever a plain function raises.
+        """
+        context = {self._context_parameter: ctx} if self._context_parameter is not None else {}
+        function: Callable[..., Any] = self._function
+        result = function(**kwargs, **context)
+        if self.is_async and not inspect.isawaitable(result):
+            raise ToolError(f"{self.name} wraps an async function and did not return its coroutine.")
+        return result
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function directly: nothing is validated, nothing rendered."""
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        """Name the tool and its arguments."""
+        return f"<Tool {self.name}({', '.join(self.parameters['properties'])})>"
+
+
+def _checked_name(function: Callable[..., Any], name: str | None) -> str:
+    found = name if name is not None else getattr(function, "__name__", None)
+    if found is None:
+        raise UsageError(f"{function!r} has no name of its own. Give it one: tool(…, name=…).")
+    if not isinstance(found, str) or not _NAME.fullmatch(found):
+        raise UsageError(
+            f"{found!r} cannot be a tool's name: model servers allow 1 to 64 of a-z, A-Z, 0-9, _ and -. Give it another"
+            " with name=…."
+        )
+    return found
+
+
+def _refuse(function: Callable[..., Any], name: str) -> None:
+    if isinstance(function, Tool):
+        raise UsageError(f"{name} is a tool already. To offer it under another name, make one of its __wrapped__.")
+    if inspect.isclass(function):
+        raise UsageError(f"tool {name}: a class is not a tool. Make one of a function, or of a bound method.")
+    plain = origin(function)
+    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+        raise UsageError(f"tool {name} yields, and a tool gives one result. Return it; tell progress by ctx.progress.")
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    # The origin too: a wrapping decorator is mostly a plain def that returns the coroutine of what it wraps.
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(origin(function))
