@@ -1,0 +1,43 @@
+"""What the docs must name is named: packages, public names, checkpoints; and their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+
+import loopctl
+from loopctl.record import Checkpoint
+from tests.architecture.source import ROOT, packages
+
+DOCS = ROOT / "docs"
+
+
+def read(name):
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def test_every_package_is_a_noun_of_the_glossary():
+    glossary = read("glossary.md")
+    assert [name for name in packages() if f"`loopctl.{name}`" not in glossary] == []
+
+
+def test_every_public_name_is_in_the_glossary():
+    glossary = read("glossary.md")
+    assert [name for name in loopctl.__all__ if not re.search(rf"`{name}\b[^`]*`", glossary)] == []
+
+
+def test_every_package_has_its_layer_in_the_architecture_page():
+    page = read("explanation/architecture.md")
+    assert [name for name in packages() if f"`{name}`" not in page] == []
+
+
+def test_every_checkpoint_has_its_row_in_the_reference_in_order():
+    rows = re.findall(r"^\| \d+ \| `(\w+)` \|", read("reference/checkpoints.md"), re.MULTILINE)
+    assert rows == [member.name for member in Checkpoint]
+
+
+def test_every_relative_link_leads_to_a_file():
+    pages = [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8"))]
+    relative = [(page, link) for page, link in links if not re.match(r"[a-z]+:", link)]
+    assert relative
+    assert [f"{page.name}: {link}" for page, link in relative if not (page.parent / link).exists()] == []
