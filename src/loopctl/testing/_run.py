@@ -147,6 +147,8 @@ def _bury(task: asyncio.Task[Any]) -> None:
     unregister = getattr(asyncio, "_unregister_task", None) or getattr(asyncio.tasks, "_unregister_task", None)
     if unregister is not None:
         unregister(task)
+    # If it is woken once more it finds its coroutine closed: that error is nobody's concern.
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
     coroutine = task.get_coro()
     for _ in range(_BURIALS):
         with suppress(BaseException):  # whatever it says while it is being closed, it was asked to stop
