@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from loopctl.testing._probe import Probe
+from loopctl.tools import ToolContext
 
 __all__ = [
     "block_loop",
@@ -23,6 +24,7 @@ __all__ = [
     "count",
     "end_normally",
     "finally_endless",
+    "poll_thread",
     "raise_odd_error",
     "shield_work",
     "swallow_always",
@@ -32,6 +34,9 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+
+_POLL = 0.001
+"""Real seconds between two polls of a tool on a thread."""
 
 
 def wait_politely() -> Probe:
@@ -230,6 +235,23 @@ def block_thread() -> Probe:
             return "released"
 
     return _with(probe, block_thread)
+
+
+def poll_thread() -> Probe:
+    """Make a plain tool that polls its context as it should, and returns soon after the cancel."""
+    probe = Probe()
+
+    def poll_thread(ctx: ToolContext) -> str:
+        """Work in small steps until released or cancelled."""
+        with probe:
+            while not probe.is_released:
+                if ctx.is_cancelled():
+                    probe.cancelled += 1
+                    return "stopped early"
+                probe.block_until_released(_POLL)
+            return "released"
+
+    return _with(probe, poll_thread)
 
 
 def count() -> Probe:

@@ -119,9 +119,9 @@ class Probe:
         """
         await self._released.wait()
 
-    def block_until_released(self) -> None:
-        """Block this thread until `release`."""
-        self._released.wait_blocking()
+    def block_until_released(self, timeout: float | None = None) -> bool:
+        """Block this thread until `release`, or *timeout* real seconds; say whether it was released."""
+        return self._released.wait_blocking(timeout)
 
     def __enter__(self) -> Self:
         """Note a start. The tools run in `with probe:`."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from loopctl.testing._errors import Leftovers, SimulationError
 from loopctl.testing._loop import VirtualLoop
-from loopctl.testing._where import task_place
+from loopctl.testing._where import task_place, task_work
 
 __all__ = ["virtual_run"]
 
@@ -102,7 +102,7 @@ def _stop_tasks(loop: VirtualLoop, tasks: set[asyncio.Task[Any]]) -> list[str]:
     left = []
     for task in tasks:
         if not task.done():
-            left.append(f"task {task.get_name()} hangs at {task_place(task)}")
+            left.append(f"task {task.get_name()}: {task_work(task)} hangs at {task_place(task)}")
             _bury(task)
         elif not task.cancelled() and (error := task.exception()) is not None:
             loop.call_exception_handler(

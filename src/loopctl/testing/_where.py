@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["describe_tasks", "task_place", "thread_place"]
+__all__ = ["describe_tasks", "task_place", "task_work", "thread_place"]
 
 _ASYNCIO = str(Path(asyncio.__file__).parent)
 _FRAMES = ("cr_frame", "ag_frame", "gi_frame")
@@ -23,8 +23,13 @@ _DEPTH = 200
 
 def describe_tasks(tasks: Iterable[asyncio.Task[object]]) -> str:
     """List *tasks*, one a line, each with the place where it waits."""
-    lines = sorted(f"  {task.get_name()}: {_outermost(task)} waits at {task_place(task)}" for task in tasks)
+    lines = sorted(f"  {task.get_name()}: {task_work(task)} waits at {task_place(task)}" for task in tasks)
     return "\n".join(lines) or "  (no task is pending)"
+
+
+def task_work(task: asyncio.Task[object]) -> str:
+    """Name the coroutine that *task* runs."""
+    return getattr(task.get_coro(), "__qualname__", repr(task.get_coro()))
 
 
 def task_place(task: asyncio.Task[object]) -> str:
@@ -53,10 +58,6 @@ def _next_awaited(awaited: object) -> object:
         driven = gc.get_referents(awaited)
         return next((held for held in driven if inspect.isasyncgen(held) or inspect.iscoroutine(held)), None)
     return found
-
-
-def _outermost(task: asyncio.Task[object]) -> str:
-    return getattr(task.get_coro(), "__qualname__", repr(task.get_coro()))
 
 
 def _place(frame: FrameType | None) -> str:
