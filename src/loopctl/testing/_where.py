@@ -1,17 +1,15 @@
-"""Says where a suspended task or a running thread stands, for error texts."""
+"""Says what a suspended task runs and where it waits, for error texts."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import inspect
-import sys
-import threading
 from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["describe_tasks", "task_place", "task_work", "thread_place"]
+__all__ = ["describe_tasks", "task_place", "task_work"]
 
 _ASYNCIO = str(Path(asyncio.__file__).parent)
 _FRAMES = ("cr_frame", "ag_frame", "gi_frame")
@@ -45,11 +43,6 @@ def task_place(task: asyncio.Task[object]) -> str:
         awaited = _next_awaited(awaited)
     ours = [frame for frame in frames if not frame.f_code.co_filename.startswith(_ASYNCIO)]
     return _place(next(reversed(ours or frames), None))
-
-
-def thread_place(thread: threading.Thread) -> str:
-    """Give the place where *thread* stands."""
-    return _place(sys._current_frames().get(thread.ident or 0))  # noqa: SLF001 (documented, for debuggers)
 
 
 def _next_awaited(awaited: object) -> object:

@@ -151,7 +151,7 @@ def test_data_on_a_socket_goes_before_the_next_timer():
         near.setblocking(False)
         try:
             for _ in range(100):
-                far.send(b"x")
+                loop.call_soon(far.send, b"x")  # when the receiver waits already
                 async with asyncio.timeout(0.001):
                     await loop.sock_recv(near, 1)
         finally:
