@@ -1,0 +1,132 @@
+"""Firing: mark the whole tree, wake its waiters, run its callbacks, in this order.
+
+Invariants:
+
+1. The whole tree is marked before anything is woken, and everything is woken before a callback runs. So no callback
+   sees a half-cancelled tree, and a slow one delays no waiter.
+2. Losers help: a cancel that changed nothing still marks, wakes and tells. So when any `cancel` returns, the tree is
+   marked and its waiters are woken, also if an earlier cancel was torn in the middle by a `KeyboardInterrupt` or its
+   thread is not running just now.
+3. In one thread, a latch's callbacks are run by one activation. A cancel from inside such a callback, or from a signal
+   handler that interrupts it, leaves the rest to that activation: the stack does not grow with the number of callbacks.
+   An activation that was torn is gone, and with it its claim: it is known by a weak reference only.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+
+from loopctl.cancel._latch import Cause, Latch
+from loopctl.cancel._links import detach, inherit, kids_of, unlink
+from loopctl.cancel._post import Post
+from loopctl.cancel._registration import Callback
+from loopctl.record import CancelReason
+
+__all__ = ["fire", "seal_latch"]
+
+
+def fire(latch: Latch, reason: CancelReason, level: int) -> bool:
+    """Cancel *latch* and all below it; True if that fired it or raised its urgency."""
+    cause = Cause(reason, time.monotonic(), level)
+    changed = latch._claim(cause)
+    # A seal that came after this call's own claim leaves the callbacks to it.
+    if changed or not latch._is_sealed():
+        tree = _mark(latch, cause)
+        _wake(tree)
+        _tell(tree)
+    return changed
+
+
+def seal_latch(latch: Latch) -> bool:
+    """Close *latch* for every later cause; True if it had not fired, and then never will.
+
+    If it had, whoever fired it may not have come further than that: the marks and the wake-ups are made good here, so
+    that the caller can rely on the reason being there. The callbacks stay with whoever fired it.
+    """
+    unfired = latch._seal()
+    tree = _mark(latch, None)
+    _wake(tree)
+    for entry in list(latch._entries.values()):
+        if not entry._is_due():
+            entry._give_up()
+    unlink(latch)
+    return unfired
+
+
+def _mark(top: Latch, news: Cause | None) -> list[Latch]:
+    """Bring all below *top* to its state; give the tree, *top* first."""
+    top._publish()
+    tree = {top._key: top}
+    queue = [top]
+    for latch in queue:  # grows while it is walked
+        for kid in kids_of(latch):
+            if kid._is_sealed():
+                continue
+            has_risen = inherit(kid, latch, news)
+            if has_risen or kid._key not in tree:
+                tree[kid._key] = kid
+                queue.append(kid)
+    return list(tree.values())
+
+
+def _wake(tree: list[Latch]) -> None:
+    """Wake every waiter whose level is reached: one call for each loop, one lock for each thread."""
+    post = Post()
+    due = [entry for latch in tree for entry in list(latch._entries.values()) if entry._is_due()]
+    told = [entry for entry in due if entry._wake(post)]
+    post.deliver()
+    for entry in told:
+        detach(entry)
+
+
+class _Activation:
+    """One call of `_tell`, alive as long as its frame."""
+
+    __slots__ = ("__weakref__",)
+
+
+def _tell(tree: list[Latch]) -> None:
+    """Run every callback whose level is reached, the newest first; raise the first error that is not to be logged."""
+    activation = _Activation()
+    mine = [latch for latch in tree if latch._entries and _begin(latch, activation)]
+    failures: list[BaseException] = []
+    try:
+        while due := _due_callbacks(mine):
+            _tell_each(due, failures)
+        if failures:
+            raise failures[0]
+    finally:
+        failures.clear()  # their tracebacks refer to this frame
+        for latch in mine:
+            latch._telling.pop(threading.get_ident(), None)
+
+
+def _tell_each(due: list[Callback], failures: list[BaseException]) -> None:
+    for callback in due:
+        try:
+            callback._tell()
+        except BaseException as error:
+            failures.append(error)
+
+
+def _begin(latch: Latch, activation: _Activation) -> bool:
+    """Claim the telling of *latch* in this thread; False if an activation further down this stack has it."""
+    thread = threading.get_ident()
+    current = latch._telling.get(thread)
+    if current is not None and current() is not None:
+        return False
+    latch._telling[thread] = weakref.ref(activation)
+    return True
+
+
+def _due_callbacks(latches: list[Latch]) -> list[Callback]:
+    """Give the callbacks that nobody has taken yet, the newest first."""
+    due = [
+        entry
+        for latch in latches
+        for entry in list(latch._entries.values())
+        if isinstance(entry, Callback) and entry._box and entry._is_due()
+    ]
+    return sorted(due, key=lambda entry: entry._key, reverse=True)
