@@ -23,6 +23,7 @@ __all__ = [
     "html",
     "never",
     "not_json",
+    "prepared",
     "raw",
     "raw_stream",
     "stalled",
@@ -119,6 +120,12 @@ def dropped(after: int = 2, **options: Any) -> Reply:
 def burst(count: int = 2000) -> Reply:
     """Send *count* words in one write."""
     return words(count, is_one_write=True)
+
+
+def prepared(reply: Reply, model: str = "bench") -> Reply:
+    """Give a streamed *reply* as bytes made beforehand, so that a benchmark measures its reader."""
+    events = [event_bytes(model, delta) for delta in reply.deltas]
+    return raw_stream(b"".join(events + closing_bytes(reply, model, is_usage_wanted=True)))
 
 
 def endless(delay: float = 0.002) -> Reply:

@@ -32,6 +32,7 @@ from tests.peers.openai_replies import (
     html,
     never,
     not_json,
+    prepared,
     raw,
     raw_stream,
     stalled,
@@ -53,6 +54,7 @@ __all__ = [
     "html",
     "never",
     "not_json",
+    "prepared",
     "raw",
     "raw_stream",
     "stalled",
@@ -201,7 +203,7 @@ class OpenAIServer:
 
 
 def _main() -> None:
-    named = {"text": words(50, delay=0.02), "endless": endless(0.02), "never": never(), "burst": burst()}
+    named = {"text": words(50, delay=0.02), "endless": endless(0.02), "never": never(), "burst": prepared(burst())}
     parser = argparse.ArgumentParser(description="An OpenAI-compatible test server on loopback.")
     parser.add_argument("--port", type=int, default=8123)
     parser.add_argument("--script", choices=sorted(named), default="text")

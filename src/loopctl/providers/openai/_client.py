@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from loopctl.errors import MissingExtra, UsageError
 from loopctl.model import Delta, ModelRequest
-from loopctl.providers._sse import SseDecoder
 from loopctl.providers._transport import HttpOptions, TransportFailure
 from loopctl.providers.openai import _errors
 from loopctl.providers.openai._decode import StreamDecoder, decode_completion
@@ -27,7 +26,6 @@ __all__ = ["OpenAIModel"]
 _OPENAI = "https://api.openai.com/v1"
 _PATH = "/chat/completions"
 _ACCEPTED = range(200, 300)
-_EVENT_STARTS = (b"data", b"event", b"id", b"retry", b":", b"\xef\xbb\xbf", b"\r", b"\n")
 _OURS = frozenset({"messages", "model", "stream", "tools"})
 
 
@@ -110,21 +108,18 @@ class OpenAIModel:
         try:
             content_type = exchange.headers.get("content-type", "")
             if content_type.startswith(("application/json", "text/html")):  # it does not stream, or is no API at all
-                for delta in decode_completion(self._where, exchange.status, content_type, await self._read(exchange)):
+                for delta in await self._whole(exchange):
                     yield delta
                 return
-            events, decoder, first = SseDecoder(), StreamDecoder(self._where), b""
+            decoder = StreamDecoder(self._where, content_type)
             try:
                 async for portion in exchange:
-                    first = first or portion
-                    for delta in decoder.deltas(events.feed(portion)):
+                    for delta in decoder.feed(portion):
                         yield delta
             except TransportFailure as failure:
                 if not decoder.is_whole:
                     raise _errors.lost(self._where, failure, received=decoder.received) from failure
-            if decoder.is_empty and first and not first.startswith(_EVENT_STARTS):
-                raise _errors.unreadable(self._where, exchange.status, content_type, first)
-            for delta in decoder.end(events.end()):
+            for delta in decoder.end():
                 yield delta
         finally:
             await exchange.aclose()
@@ -140,8 +135,7 @@ class OpenAIModel:
         """
         exchange = await self._send(request, is_streamed=False)
         try:
-            body = await self._read(exchange)
-            return decode_completion(self._where, exchange.status, exchange.headers.get("content-type", ""), body)
+            return await self._whole(exchange)
         finally:
             await exchange.aclose()
 
@@ -181,11 +175,12 @@ class OpenAIModel:
         finally:
             await exchange.aclose()
 
-    async def _read(self, exchange: Exchange) -> bytes:
+    async def _whole(self, exchange: Exchange) -> list[Delta]:
         try:
-            return await exchange.read()
+            body = await exchange.read()
         except TransportFailure as failure:
             raise _errors.lost(self._where, failure, received="in the middle of its reply") from failure
+        return decode_completion(self._where, exchange.status, exchange.headers.get("content-type", ""), body)
 
 
 def _checked_url(url: str) -> str:

@@ -11,12 +11,13 @@ servers that are accepted here are named where they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from loopctl.model import Delta, ReplyEnd, StopReason, TextPart, ThinkingPart, ToolCallPart, UsagePart
+from loopctl.providers._sse import SseDecoder
 from loopctl.providers.openai import _errors
 from loopctl.providers.openai._errors import Where
 
@@ -69,17 +70,21 @@ class _Completion(msgspec.Struct):
     message: Any = None  # older vLLM: an error without a wrapping object
 
 
+_EVENT_STARTS = (b"data", b"event", b"id", b"retry", b":", b"\xef\xbb\xbf", b"\r", b"\n")
 _decoder = msgspec.json.Decoder(_Completion)
 
 
 class StreamDecoder:
-    """Turns the events of one stream into deltas."""
+    """Turns the bytes of one stream into deltas, wherever they are cut."""
 
-    __slots__ = ("_calls", "_events", "_is_ended", "_stop_reason", "_where")
+    __slots__ = ("_calls", "_content_type", "_events", "_first", "_is_ended", "_sse", "_stop_reason", "_where")
 
-    def __init__(self, where: Where) -> None:
+    def __init__(self, where: Where, content_type: str = "text/event-stream") -> None:
         self._where = where
+        self._content_type = content_type
+        self._sse = SseDecoder()
         self._calls = _Calls()
+        self._first = b""
         self._events = 0
         self._stop_reason: StopReason | None = None
         self._is_ended = False
@@ -90,60 +95,63 @@ class StreamDecoder:
         return self._is_ended or self._stop_reason is not None
 
     @property
-    def is_empty(self) -> bool:
-        """Nothing of a reply came."""
-        return not self._events and not self._is_ended
-
-    @property
     def received(self) -> str:
         """How far it came, for an error."""
         return f"after {self._events} events" if self._events else "before its first event"
 
-    def deltas(self, payloads: Iterable[bytes]) -> Iterator[Delta]:
-        """Give what the events say.
+    def feed(self, portion: bytes) -> Iterator[Delta]:
+        """Give what the next *portion* of the stream completes.
 
         Raises:
             ModelError: The server reported an error, or sent something that is not part of a reply.
         """
-        for payload in payloads:
+        self._first = self._first or portion
+        for payload in self._sse.feed(portion):
             if self._is_ended:
                 return
-            if payload == b"[DONE]":
-                self._stop_reason = self._stop_reason or ("tool_calls" if self._calls else "stop")
-                yield from self.end()
-                return
-            yield from self._event(_decode(self._where, payload))
+            yield from self._payload(payload)
 
-    def end(self, rest: Iterable[bytes] = ()) -> Iterator[Delta]:
-        """Give the end of the reply; *rest* is an event that may have been cut off.
+    def end(self) -> Iterator[Delta]:
+        """Give the end of the reply, if it was not given yet.
 
         Raises:
             ModelError: The reply is not whole.
         """
-        for payload in rest:
-            if self.is_whole or payload == b"[DONE]" or _is_json(payload):
-                yield from self.deltas((payload,))
-        if not self._is_ended:
-            if self._stop_reason is None:
-                raise _errors.truncated(self._where, received=self.received)
-            self._is_ended = True
-            yield ReplyEnd(self._stop_reason)
+        for payload in self._sse.end():  # without its last empty line it may have been cut off
+            if not self._is_ended and (payload == b"[DONE]" or _is_json(payload)):
+                yield from self._payload(payload)
+        if self._is_ended:
+            return
+        if self._stop_reason is None:
+            if self._first and not self._first.startswith(_EVENT_STARTS):
+                raise _errors.unreadable(self._where, 200, self._content_type, self._first, "no event stream")
+            raise _errors.truncated(self._where, received=self.received)
+        self._is_ended = True
+        yield ReplyEnd(self._stop_reason)
 
-    def _event(self, event: _Completion) -> Iterator[Delta]:
+    def _payload(self, payload: bytes) -> list[Delta]:
+        if payload != b"[DONE]":
+            return self._event(_decode(self._where, payload))
+        self._is_ended = True
+        return [ReplyEnd(self._stop_reason or ("tool_calls" if self._calls else "stop"))]
+
+    def _event(self, event: _Completion) -> list[Delta]:
         self._events += 1
+        deltas: list[Delta] = []
         if event.error is not None:
             raise _errors.in_stream(self._where, event.error)
         if event.choices:
             choice = event.choices[0]
             message = choice.delta or choice.message
             if choice.index == 0 and message is not None:
-                yield from _parts(message, self._calls)
+                deltas = _parts(message, self._calls)
             if choice.finish_reason is not None:
                 self._stop_reason = _STOP_REASONS.get(choice.finish_reason, "other")
         elif event.message is not None:
             raise _errors.in_stream(self._where, event.message)
         if event.usage is not None:
-            yield UsagePart(event.usage.prompt_tokens, event.usage.completion_tokens)
+            deltas.append(UsagePart(event.usage.prompt_tokens, event.usage.completion_tokens))
+        return deltas
 
 
 class _Calls:
@@ -201,7 +209,7 @@ def decode_completion(where: Where, status: int, content_type: str, body: bytes)
             raise _errors.in_stream(where, completion.error or completion.message)
         raise _errors.unreadable(where, status, content_type, body, "a reply without choices")
     choice, calls = completion.choices[0], _Calls()
-    deltas = list(_parts(choice.message or choice.delta or _Message(), calls))
+    deltas = _parts(choice.message or choice.delta or _Message(), calls)
     if completion.usage is not None:
         deltas.append(UsagePart(completion.usage.prompt_tokens, completion.usage.completion_tokens))
     default = "tool_calls" if calls else "stop"
@@ -209,17 +217,19 @@ def decode_completion(where: Where, status: int, content_type: str, body: bytes)
     return deltas
 
 
-def _parts(message: _Message, calls: _Calls) -> Iterator[Delta]:
+def _parts(message: _Message, calls: _Calls) -> list[Delta]:
+    deltas: list[Delta] = []
     if thinking := message.reasoning_content or message.reasoning:
-        yield ThinkingPart(thinking)
+        deltas.append(ThinkingPart(thinking))
     if isinstance(message.content, list):
-        yield from _listed(message.content)
+        deltas += _listed(message.content)
     elif message.content:
-        yield TextPart(message.content)
+        deltas.append(TextPart(message.content))
     if message.refusal:
-        yield TextPart(message.refusal)
+        deltas.append(TextPart(message.refusal))
     if message.tool_calls:
-        yield from map(calls.part, message.tool_calls)
+        deltas += map(calls.part, message.tool_calls)
+    return deltas
 
 
 def _listed(parts: list[Any]) -> Iterator[Delta]:
