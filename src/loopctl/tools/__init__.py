@@ -6,9 +6,21 @@ a `ToolError` whose text lets it do better.
 
 from loopctl.tools._context import ToolContext
 from loopctl.tools._decorator import ToolOptions, tool
+from loopctl.tools._dispatch import Round, render_late, run_sequentially
 from loopctl.tools._load import load_tools
 from loopctl.tools._registry import ToolRegistry
 from loopctl.tools._render import render
 from loopctl.tools._tool import Tool
 
-__all__ = ["Tool", "ToolContext", "ToolOptions", "ToolRegistry", "load_tools", "render", "tool"]
+__all__ = [
+    "Round",
+    "Tool",
+    "ToolContext",
+    "ToolOptions",
+    "ToolRegistry",
+    "load_tools",
+    "render",
+    "render_late",
+    "run_sequentially",
+    "tool",
+]

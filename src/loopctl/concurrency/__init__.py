@@ -1,0 +1,38 @@
+"""The only place that awaits foreign work, creates tasks and threads, reads a clock or touches signal handlers."""
+
+from loopctl.concurrency._clock import epoch, fresh_id, monotonic
+from loopctl.concurrency._ending import Ending, stop_reason
+from loopctl.concurrency._interrupts import interrupts
+from loopctl.concurrency._patience import Patience
+from loopctl.concurrency._race import Grace, check_seconds, race, supervise, token_of
+from loopctl.concurrency._runner import run
+from loopctl.concurrency._scope import scope
+from loopctl.concurrency._sleep import breathe, sleep
+from loopctl.concurrency._straggler import Straggler, settle
+from loopctl.concurrency._work import ForeignWork, TaskWork, ThreadWork, Work, spawn
+
+__all__ = [
+    "Ending",
+    "ForeignWork",
+    "Grace",
+    "Patience",
+    "Straggler",
+    "TaskWork",
+    "ThreadWork",
+    "Work",
+    "breathe",
+    "check_seconds",
+    "epoch",
+    "fresh_id",
+    "interrupts",
+    "monotonic",
+    "race",
+    "run",
+    "scope",
+    "settle",
+    "sleep",
+    "spawn",
+    "stop_reason",
+    "supervise",
+    "token_of",
+]

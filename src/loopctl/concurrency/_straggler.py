@@ -1,0 +1,185 @@
+"""Work that was abandoned because it would not end in time: what it is, how old, where it hangs, how it ended late.
+
+Invariants: an abandoned piece of work is held here until it has ended, so that it is never collected in mid-flight;
+its late result or error is always taken, so that asyncio has nothing to complain about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from types import CodeType, FrameType
+from typing import Any, Literal
+
+from loopctl.concurrency._clock import monotonic
+from loopctl.record import StragglerRecord
+
+__all__ = ["Straggler", "frame_of_coroutine", "frame_of_thread", "place_of", "settle"]
+
+_DEEPEST = 1000
+"""Awaits that are followed to find where a coroutine hangs; a cycle must not hold us up."""
+
+_held: set[Straggler] = set()
+"""Every straggler of this process that has not ended."""
+
+
+class Straggler:
+    """One abandoned piece of work, as it is now.
+
+    It is updated when the work ends after all; the `StragglerRecord` in a `Run` is not.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_error",
+        "_find_frame",
+        "_listeners",
+        "_result",
+        "_started",
+        "call_id",
+        "ended_after",
+        "kind",
+        "name",
+        "run_id",
+    )
+
+    def __init__(
+        self,
+        kind: Literal["task", "thread", "process"],
+        started: float,
+        find_frame: Callable[[], tuple[CodeType, int] | None],
+    ) -> None:
+        """Take over a piece of work that began at *started* (monotonic seconds)."""
+        self.kind = kind
+        self.name = ""
+        self.call_id: str | None = None
+        self.run_id = ""
+        self.ended_after: float | None = None
+        """Seconds from its beginning to its late end; None while it runs."""
+        self._started = started
+        self._find_frame = find_frame
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._listeners: list[Callable[[Straggler], None]] = []
+        _held.add(self)
+
+    @property
+    def is_ended(self) -> bool:
+        """True once the work has ended after all."""
+        return self.ended_after is not None
+
+    @property
+    def age(self) -> float:
+        """Seconds since the work began, or that it took if it has ended."""
+        return self.ended_after if self.ended_after is not None else monotonic() - self._started
+
+    @property
+    def where(self) -> str:
+        """`file:line` where it hangs now; empty if it has ended or that cannot be told."""
+        if self.is_ended:
+            return ""
+        place = self._find_frame()
+        return "" if place is None else place_of(*place)
+
+    @property
+    def result(self) -> Any:
+        """What it returned late; None if it did not."""
+        return self._result
+
+    @property
+    def error(self) -> BaseException | None:
+        """What it raised late; None if it did not."""
+        return self._error
+
+    def record(self) -> StragglerRecord:
+        """Freeze what is known now."""
+        return StragglerRecord(self.kind, self.name, self.call_id, self.age, self.where)
+
+    def on_end(self, listener: Callable[[Straggler], None]) -> None:
+        """Call *listener* when the work has ended; at once if it has."""
+        if self.is_ended:
+            listener(self)
+        else:
+            self._listeners.append(listener)
+
+    def end(self, result: Any, error: BaseException | None) -> None:
+        """Note the late end, and tell who waits for it."""
+        self.ended_after = monotonic() - self._started
+        self._result = result
+        self._error = error
+        _held.discard(self)
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener(self)
+
+    def __repr__(self) -> str:
+        """Say what it is and where it hangs."""
+        state = "ended late" if self.is_ended else f"still running at {self.where or 'an unknown line'}"
+        return f"<Straggler {self.kind} {self.name!r} {state}, {self.age:.3f} s>"
+
+
+async def settle(stragglers: Iterable[Straggler], seconds: float) -> None:
+    """Wait until all of *stragglers* have ended, *seconds* at most.
+
+    Cancellation:
+        A checkpoint of the host task only; leaves nothing behind.
+    """
+    waiting = {straggler for straggler in stragglers if not straggler.is_ended}
+    if not waiting:
+        return
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+
+    def resolve() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    def note(straggler: Straggler) -> None:
+        waiting.discard(straggler)
+        if not waiting:
+            loop.call_soon_threadsafe(resolve)
+
+    for straggler in tuple(waiting):
+        straggler.on_end(note)
+    timer = loop.call_later(seconds, resolve)
+    try:
+        await future
+    finally:
+        timer.cancel()
+
+
+def place_of(code: CodeType, line: int) -> str:
+    """Give `file:line` for people."""
+    return f"{code.co_filename}:{line}"
+
+
+def frame_of_coroutine(awaitable: object) -> tuple[CodeType, int] | None:
+    """Find the innermost line that *awaitable* is suspended at, following what each frame awaits."""
+    found: tuple[CodeType, int] | None = None
+    seen = 0
+    while awaitable is not None and seen < _DEEPEST:
+        frame = _first(awaitable, "cr_frame", "gi_frame", "ag_frame")
+        if isinstance(frame, FrameType):
+            found = (frame.f_code, frame.f_lineno)
+        following = _first(awaitable, "cr_await", "gi_yieldfrom", "ag_await")
+        if following is None and isinstance(awaitable, asyncio.Task):
+            following = awaitable.get_coro()
+        awaitable = following
+        seen += 1
+    return found
+
+
+def frame_of_thread(thread: threading.Thread) -> tuple[CodeType, int] | None:
+    """Find the line that *thread* executes now."""
+    frame = sys._current_frames().get(thread.ident or -1)
+    return None if frame is None else (frame.f_code, frame.f_lineno)
+
+
+def _first(thing: object, *names: str) -> object:
+    for name in names:
+        value = getattr(thing, name, None)
+        if value is not None:
+            return value
+    return None

@@ -1,0 +1,277 @@
+"""The kinds of foreign work: a coroutine in a task of ours, a function in a thread of ours, somebody else's future.
+
+Rules: tasks are made directly, never by the loop's factory, so that an eager factory cannot run user code before
+the cancel was polled. Threads are daemons: an abandoned one never holds up the interpreter's exit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from loopctl.concurrency._clock import monotonic
+from loopctl.concurrency._straggler import Straggler, frame_of_coroutine, frame_of_thread
+from loopctl.errors import UsageError
+
+__all__ = ["ForeignWork", "TaskWork", "ThreadWork", "Work", "forget_task", "spawn", "work_of"]
+
+T = TypeVar("T")
+
+
+class Work(Protocol):
+    """A piece of work that can be begun, pressed to end, and given up."""
+
+    can_unwind: bool
+    """False if pressing it is pointless: it is given up at once."""
+
+    def start(self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None]) -> None:
+        """Begin; call *on_ended* on the loop when it has ended."""
+
+    def discard(self) -> None:
+        """Never begin."""
+
+    def is_ended(self) -> bool:
+        """True once it has returned or raised."""
+
+    def has_begun(self) -> bool:
+        """False if it was stopped before its first line ran."""
+
+    def interrupt(self) -> None:
+        """Ask it to end: one more cancellation at its next await."""
+
+    def result(self) -> tuple[Any, BaseException | None]:
+        """What it returned and what it raised, once it has ended."""
+
+    def abandon(self) -> Straggler | None:
+        """Give it up; None if it is somebody else's and simply goes on."""
+
+
+class TaskWork:
+    """A coroutine of which we own the task."""
+
+    __slots__ = ("_begun", "_coroutine", "_name", "_started", "_task", "can_unwind")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], name: str = "loopctl") -> None:
+        """Own *coroutine* from here on; *name* is the task's."""
+        self.can_unwind = True
+        self._coroutine = coroutine
+        self._name = name
+        self._begun = True
+        self._task: asyncio.Task[Any] | None = None
+        self._started = 0.0
+
+    def start(self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None]) -> None:
+        self._started = monotonic()
+        self._task = spawn(self._coroutine, loop, self._name)
+        self._task.add_done_callback(lambda _: on_ended())
+
+    def discard(self) -> None:
+        self._coroutine.close()
+
+    def is_ended(self) -> bool:
+        return self._task is not None and self._task.done()
+
+    def has_begun(self) -> bool:
+        return self._begun
+
+    def interrupt(self) -> None:
+        if self._task is None:
+            return
+        if _is_unstarted(self._coroutine):
+            self._begun = False
+        self._task.cancel()
+
+    def result(self) -> tuple[Any, BaseException | None]:
+        task = self._task
+        if task is None:
+            return None, None
+        try:
+            return task.result(), None
+        except BaseException as error:
+            return None, error
+
+    def abandon(self) -> Straggler:
+        task = self._task
+        assert task is not None
+        straggler = Straggler("task", self._started, lambda: frame_of_coroutine(self._coroutine))
+        task.add_done_callback(lambda _: straggler.end(*self.result()))
+        forget_task(task)
+        return straggler
+
+
+class ThreadWork:
+    """A plain function on a daemon thread of its own."""
+
+    __slots__ = (
+        "_error",
+        "_function",
+        "_is_ended",
+        "_loop",
+        "_name",
+        "_on_ended",
+        "_release",
+        "_result",
+        "_started",
+        "_straggler",
+        "_thread",
+        "can_unwind",
+    )
+
+    def __init__(self, function: Callable[[], Any], name: str, *, can_unwind: bool) -> None:
+        """Prepare to call *function* on a thread called *name*.
+
+        Args:
+            function: Called once, in a copy of the caller's context variables.
+            name: The thread's name.
+            can_unwind: True if the function can notice a cancel by itself, and so deserves the grace.
+        """
+        self.can_unwind = can_unwind
+        self._function = function
+        self._name = name
+        self._is_ended = False
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._straggler: Straggler | None = None
+        self._thread: threading.Thread | None = None
+        self._release: Callable[[], None] = _nothing
+        self._started = 0.0
+
+    def start(self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None]) -> None:
+        self._loop = loop
+        self._on_ended = on_ended
+        self._started = monotonic()
+        # A virtual-time loop must not let its clock run ahead of a thread that really works.
+        self._release = getattr(loop, "hold_time", lambda: _nothing)()
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(target=context.run, args=(self._body,), name=self._name, daemon=True)
+        self._thread.start()
+
+    def _body(self) -> None:
+        try:
+            self._result = self._function()
+        except BaseException as error:
+            self._error = error
+        self._is_ended = True
+        try:
+            self._loop.call_soon_threadsafe(self._tell)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            self._end_straggler()
+        self._release()
+
+    def _tell(self) -> None:
+        self._end_straggler()
+        self._on_ended()
+
+    def _end_straggler(self) -> None:
+        if self._straggler is not None:
+            self._straggler.end(self._result, self._error)
+
+    def discard(self) -> None:
+        pass
+
+    def is_ended(self) -> bool:
+        return self._is_ended
+
+    def has_begun(self) -> bool:
+        return True
+
+    def interrupt(self) -> None:
+        pass
+
+    def result(self) -> tuple[Any, BaseException | None]:
+        return self._result, self._error
+
+    def abandon(self) -> Straggler:
+        self._release()
+        thread = self._thread
+        assert thread is not None
+        self._straggler = Straggler("thread", self._started, lambda: frame_of_thread(thread))
+        return self._straggler
+
+
+class ForeignWork:
+    """A future that belongs to somebody else: waited for, never cancelled."""
+
+    __slots__ = ("_callback", "_future", "can_unwind")
+
+    def __init__(self, future: asyncio.Future[Any]) -> None:
+        """Wait for *future*, which must be of the running loop."""
+        self.can_unwind = False
+        self._future = future
+
+    def start(self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None]) -> None:
+        if self._future.get_loop() is not loop:
+            raise UsageError(f"{self._future!r} belongs to another event loop. Await it there.")
+        self._callback: Callable[[object], None] = lambda _: on_ended()
+        self._future.add_done_callback(self._callback)
+
+    def discard(self) -> None:
+        pass
+
+    def is_ended(self) -> bool:
+        return self._future.done()
+
+    def has_begun(self) -> bool:
+        return True
+
+    def interrupt(self) -> None:
+        pass
+
+    def result(self) -> tuple[Any, BaseException | None]:
+        try:
+            return self._future.result(), None
+        except BaseException as error:
+            return None, error
+
+    def abandon(self) -> None:
+        self._future.remove_done_callback(self._callback)
+
+
+def spawn(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, name: str) -> asyncio.Task[T]:
+    """Make a task that never begins before the loop's next turn, whatever the loop's task factory is."""
+    return asyncio.Task(coroutine, loop=loop, name=name)
+
+
+def work_of(work: Awaitable[Any]) -> Work:
+    """Choose the kind of work that *work* is.
+
+    Raises:
+        UsageError: *work* cannot be awaited.
+    """
+    if inspect.iscoroutine(work):
+        return TaskWork(work)
+    if asyncio.isfuture(work):
+        return ForeignWork(work)
+    if inspect.isawaitable(work):
+        return TaskWork(_await(work))
+    raise UsageError(f"{work!r} cannot be awaited: give a coroutine, a task or a future")
+
+
+async def _await(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+def _is_unstarted(coroutine: Coroutine[Any, Any, Any]) -> bool:
+    try:
+        return inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
+    except AttributeError:  # a coroutine of another make, for instance a compiled one
+        return False
+
+
+def forget_task(task: asyncio.Task[Any]) -> None:
+    """Let `asyncio.run` end without waiting for *task*, and say nothing when it is destroyed.
+
+    Source: `asyncio.run` cancels and awaits every task that is registered, without a bound.
+    """
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    unregister = getattr(asyncio, "_unregister_task", None) or getattr(asyncio.tasks, "_unregister_task", None)
+    if unregister is not None:
+        unregister(task)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,135 @@
+"""The configuration of an agent: shared by any number of sessions, never changed by them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from loopctl.cancel import CancelSignal, CancelToken
+from loopctl.concurrency import interrupts, run as run_bounded
+from loopctl.driver._config import RunConfig, refuse_unbuilt
+from loopctl.driver._models import resolve_model
+from loopctl.driver._session import Session
+from loopctl.errors import UsageError
+from loopctl.messages import Message, UserMessage
+from loopctl.model import Model
+from loopctl.record import CancelReason, Run
+from loopctl.tools import Tool, ToolRegistry
+
+__all__ = ["Agent"]
+
+
+class Agent:
+    """What answers: a model, its tools, its instructions, the bounds of its runs."""
+
+    def __init__(  # noqa: PLR0913 - the public constructor: spec section 6
+        self,
+        model: Model | str,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        instructions: str = "",
+        *,
+        fallback_models: Iterable[Model | str] = (),
+        observers: Iterable[Any] = (),
+        middleware: Iterable[Any] = (),
+        approve: Any = None,
+        recovery: Any = None,
+        config: RunConfig | None = None,
+    ) -> None:
+        """Configure an agent; nothing is opened before the first run.
+
+        Args:
+            model: A `Model`, or a name: `openai:gpt-5.2`, `ollama:llama3.2`, `local`, `local:/path/model.gguf`.
+            tools: Functions that the model may call.
+            instructions: What the model is told before the conversation.
+            fallback_models: Not built yet: leave it empty.
+            observers: Not built yet: leave it empty.
+            middleware: Not built yet: leave it empty.
+            approve: Not built yet: leave it None.
+            recovery: Not built yet: leave it None.
+            config: The bounds of its runs; None means `RunConfig()`.
+
+        Raises:
+            UnknownModel: No provider answers to the name.
+            MissingExtra: The model's provider needs a package that is not installed.
+            UsageError: Something cannot be a model, a tool or a configuration.
+            LoopError: A part that this version does not have was asked for.
+        """
+        unbuilt = (("fallback_models", fallback_models), ("observers", observers), ("middleware", middleware))
+        for name, value in unbuilt:
+            if tuple(value):
+                refuse_unbuilt(f"Agent({name}=…)", ())
+        for name, hook in (("approve", approve), ("recovery", recovery)):
+            if hook is not None:
+                refuse_unbuilt(f"Agent({name}=…)", None)
+        if config is not None and not isinstance(config, RunConfig):
+            raise UsageError(f"config= takes a RunConfig, not {type(config).__name__}")
+        if not isinstance(instructions, str):
+            raise UsageError(f"instructions= takes a text, not {type(instructions).__name__}")
+        self.model = resolve_model(model)
+        self.tools = ToolRegistry(tools)
+        self.instructions = instructions
+        self.config = config if config is not None else RunConfig()
+
+    def session(self, *, history: Iterable[Message] = (), store: Any = None, id: str | None = None) -> Session:
+        """Begin a conversation; nothing is opened before the first run.
+
+        Args:
+            history: What was said before.
+            store: Not built yet: leave it None.
+            id: A name for the session; None makes one.
+
+        Raises:
+            UsageError: *history* is one that a provider would reject.
+            LoopError: *store* is not None.
+        """
+        if store is not None:
+            refuse_unbuilt("Agent.session(store=…)", None)
+        return Session(self, history, id)
+
+    def run_sync(self, input: str | UserMessage, *, signal: CancelSignal | CancelToken | None = None) -> Run:
+        """Run to the end, from a script without an event loop.
+
+        In the main thread the first Ctrl-C (or SIGTERM, with the origin `shutdown`) stops the run, the second raises
+        `KeyboardInterrupt`. The handlers that were there before are put back.
+
+        Args:
+            input: What the person says.
+            signal: Ends the run too, for instance from another thread.
+
+        Returns:
+            The completed run.
+
+        Raises:
+            Cancelled: It was stopped.
+            LoopError: It failed, or ran out of turns.
+            UsageError: An event loop is running in this thread: await `Session.run` there.
+            KeyboardInterrupt: Ctrl-C was pressed again.
+
+        Cancellation:
+            Not a coroutine.
+        """
+        if asyncio._get_running_loop() is not None:
+            raise UsageError("run_sync cannot be called from a running event loop: await agent.session().run(…) there")
+        session = self.session()
+
+        def stop(reason: CancelReason) -> None:
+            if not session.signal.cancel(reason):
+                raise KeyboardInterrupt
+
+        with interrupts(stop):
+            return run_bounded(session.run(input, signal=signal))
+
+    async def aclose(self) -> None:
+        """Close what the model holds open: connections, a local server; idempotent.
+
+        Cancellation:
+            As of the model's own `aclose`.
+        """
+        close = getattr(self.model, "aclose", None)
+        if close is not None:
+            await close()
+
+    def __repr__(self) -> str:
+        """Name the model and count the tools."""
+        return f"<Agent {self.model.name}, {len(self.tools)} tools>"

@@ -1,0 +1,196 @@
+"""One run while it goes on: its token, its readers, its scratchpad, its task, and who waits for its end.
+
+Invariants:
+
+1. `_end` is the one door out. It runs exactly once and never suspends.
+2. The run's own signal is a child of the session's and of the one that was passed in: a cancel of this run touches
+   nothing else, and firing one of those reaches it.
+3. Everything that is running is held here, so that a handle that nobody reads may be dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from loopctl.brain import Brain, Limits, Started
+from loopctl.cancel import CancelSignal, CancelToken
+from loopctl.concurrency import Grace, Straggler, epoch, fresh_id, monotonic, spawn, stop_reason
+from loopctl.driver._finalize import finalize
+from loopctl.driver._loop import Ended, drive
+from loopctl.driver._perform import Performer
+from loopctl.driver._scratchpad import Scratchpad
+from loopctl.errors import Cancelled, UsageError
+from loopctl.messages import UserMessage
+from loopctl.record import (
+    CancelReason,
+    Checkpoint,
+    Event,
+    Run,
+    RunEnded,
+    RunStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    Urgency,
+)
+from loopctl.streaming import Fanout
+
+if TYPE_CHECKING:
+    from loopctl.driver._session import Session
+
+__all__ = ["Execution"]
+
+_running: set[Execution] = set()
+
+
+class Execution:
+    """One run, from its start to its end."""
+
+    def __init__(self, session: Session, message: UserMessage, signal: CancelSignal | CancelToken | None) -> None:
+        """Prepare a run of *session* on *message*; *signal* ends it too, if it is given."""
+        agent = session.agent
+        self.id = fresh_id("run")
+        self.session = session
+        self.input = message
+        self.config = agent.config
+        self.model = agent.model
+        self.tools = agent.tools
+        self.instructions = agent.instructions
+        self.signal = CancelSignal.any_of(*(source for source in (session.signal, signal) if source is not None))
+        self.token: CancelToken = self.signal.token
+        self.grace = Grace(self.config.grace)
+        self.scratch = Scratchpad()
+        self.brain = Brain(tools=frozenset(self.tools), limits=Limits(max_turns=self.config.max_turns))
+        self.loop = asyncio.get_running_loop()
+        self.fanout = Fanout(self.loop, self.token, self._on_deserted)
+        self.started_at = epoch()
+        self.started = monotonic()
+        self.run: Run | None = None
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Make the run's task; nothing of it runs before the loop's next turn."""
+        _running.add(self)
+        self._task = spawn(self._main(), self.loop, f"loopctl {self.id}")
+        self._task.add_done_callback(lambda _: self._on_task_done())
+
+    def cancel(self, reason: CancelReason | str | None = None, urgency: Urgency = Urgency.STOP) -> bool:
+        """Cancel this run and nothing else; False if that changes nothing, as after its end."""
+        return self.run is None and self.signal.cancel(reason, urgency=urgency)
+
+    def poll(self, at: Checkpoint) -> None:
+        """Raise `Cancelled` if the run is cancelled."""
+        if self.token.is_cancelled():
+            raise Cancelled(stop_reason(self.token), at)
+
+    def keep(self, straggler: Straggler) -> None:
+        """Keep a piece of work that was abandoned."""
+        straggler.run_id = self.id
+        self.scratch.stragglers.append(straggler)
+        self.session.keep(straggler)
+
+    async def emit(self, event: Event) -> None:
+        """Hand *event* to the readers, waiting for the slow ones.
+
+        Raises:
+            Cancelled: The token fired while a reader held the run back.
+
+        Cancellation:
+            The checkpoint `DELIVERY`.
+        """
+        await self.fanout.deliver(event)
+        scratch = self.scratch
+        match event:
+            case ToolStarted():
+                scratch.open_calls[event.id] = None
+            case ToolFinished():
+                scratch.open_calls.pop(event.id, None)
+            case TurnStarted():
+                scratch.is_turn_told = True
+            case TurnEnded():
+                scratch.is_turn_told = False
+
+    async def tell_turn_ended(self) -> None:
+        """Close the turn that is going on, if there is one, and tell the readers.
+
+        Cancellation:
+            The checkpoint `DELIVERY`.
+        """
+        turn = self.scratch.close_turn()
+        if turn is not None:
+            await self.emit(TurnEnded(turn))
+
+    async def wait(self) -> Run:
+        """Wait for the end.
+
+        Returns:
+            The run, whatever its ending.
+
+        Cancellation:
+            Cancels the run with the origin `caller`, waits for its end, then lets the cancellation through; a second
+            one while the run is ending takes its grace away.
+        """
+        if asyncio.get_running_loop() is not self.loop:
+            raise UsageError(f"{self.id} runs on another event loop: await its handle there")
+        self.fanout.unbind()
+        cancelled: asyncio.CancelledError | None = None
+        while self.run is None:
+            future: asyncio.Future[None] = self.loop.create_future()
+            self._waiters.add(future)
+            try:
+                await future
+            except asyncio.CancelledError as error:
+                self._on_caller_cancelled(Urgency.STOP if cancelled is None else Urgency.ABANDON)
+                cancelled = cancelled or error
+            finally:
+                self._waiters.discard(future)
+        if cancelled is not None:
+            raise cancelled
+        return self.run
+
+    def _on_caller_cancelled(self, urgency: Urgency) -> None:
+        self.cancel(CancelReason("caller", "the task that awaited the run was cancelled"), urgency)
+
+    def _on_deserted(self) -> None:
+        self.cancel(CancelReason("caller", "the last reader of the run went away"))
+
+    async def _main(self) -> None:
+        try:
+            await self.emit(RunStarted(self.id))
+            ended = await drive(self.brain, Started(self.session.history, self.input), Performer(self))
+        except BaseException as error:
+            self._take_over(error)
+            self._end(None, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._end(ended)
+
+    def _take_over(self, error: BaseException) -> None:
+        """Make a cancel of what would otherwise tear the run apart."""
+        match error:
+            case asyncio.CancelledError():
+                self.cancel(CancelReason("caller", "the task of the run was cancelled"))
+            case KeyboardInterrupt():
+                self.cancel(CancelReason("user", "KeyboardInterrupt"))
+            case SystemExit() | GeneratorExit():
+                self.cancel(CancelReason("shutdown", type(error).__name__))
+
+    def _on_task_done(self) -> None:
+        if self.run is None:  # cancelled before its first step: nothing of `_main` ever ran
+            self._take_over(asyncio.CancelledError())
+            self._end(None)
+
+    def _end(self, ended: Ended | None, error: BaseException | None = None) -> None:
+        run, closings = finalize(self, ended, error)
+        self.run = run
+        self.session.settle(self, run)
+        for event in (*closings, RunEnded(run)):
+            self.fanout.close(event)
+        _running.discard(self)
+        for future in tuple(self._waiters):
+            if not future.done():
+                future.set_result(None)
