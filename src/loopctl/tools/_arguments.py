@@ -20,6 +20,8 @@ __all__ = ["bind_arguments"]
 
 _LINES = 12
 """Problems that one text names, at most."""
+_UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+"""pydantic's words for an argument that there is not: in a dict or model, and in a dataclass."""
 _PREFIXES = ("Input ", "Value error, ", "Assertion failed, ")
 
 
@@ -78,7 +80,7 @@ def _problems(errors: Iterable[ErrorDetails], arguments: Mapping[str, Any], para
     for error in errors:
         path = _path(error, arguments)
         complaints.setdefault(path, []).append(_complaint(error, path, parameters))
-        if error["type"] not in {"missing", "extra_forbidden"}:
+        if error["type"] not in _UNKNOWN | {"missing"}:
             given.setdefault(path, f"given {shorten(error['input'])}, ")
     return [f"{path}: {given.get(path, '')}{' or '.join(dict.fromkeys(said))}" for path, said in complaints.items()]
 
@@ -103,7 +105,7 @@ def _complaint(error: ErrorDetails, path: str, parameters: Mapping[str, Any]) ->
     if error["type"] == "missing":
         expected = _expected(properties[path]) if path in properties else ""
         return f"missing, should be {expected}" if expected else "missing"
-    if error["type"] == "extra_forbidden":
+    if error["type"] in _UNKNOWN:
         takes = f"there are: {', '.join(properties)}" if properties else "it takes none"
         return f"unknown argument; {takes}" if len(error["loc"]) == 1 else "unknown, leave it out"
     message = error["msg"]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
+from loopctl.cancel import CancelToken
+from loopctl.concurrency import sleep
 from loopctl.errors import LoopError, UsageError
-
-if TYPE_CHECKING:
-    from loopctl.cancel import CancelToken
-    from loopctl.record import CancelReason
+from loopctl.record import CancelReason
 
 __all__ = ["ToolContext"]
 
@@ -96,8 +95,6 @@ class ToolContext:
         Cancellation:
             A checkpoint: raises at once if the cancel has come already. Nothing is left behind.
         """
-        from loopctl.concurrency import sleep
-
         await sleep(seconds, self.signal)
 
     def progress(self, message: str = "", fraction: float | None = None) -> None:

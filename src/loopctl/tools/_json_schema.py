@@ -2,12 +2,15 @@
 
 What changes, and who needs it:
 
-- titles go: noise that costs tokens.
+- only the keywords of `_KEPT` stay: titles are noise that costs tokens, `discriminator` is OpenAPI and would point at
+  `$defs` that are gone, and `uniqueItems`, `propertyNames`, `not` stop the grammar compilers of llama.cpp.
 - `$defs` are put where they are referred to, except those that refer to themselves: small models follow no references.
-- `discriminator` goes: it is OpenAPI, and would point at the `$defs` that went.
-- a tuple's `prefixItems` get an `items` beside them: OpenAI refuses an array without.
-- patterns with look-around, `propertyNames`, `uniqueItems` and formats outside the standard go: grammar compilers
-  (llama.cpp, llguidance) know none of them. The arguments are still validated against the real types.
+- `oneOf` becomes `anyOf`, a tuple's `prefixItems` get an `items` beside them (OpenAI refuses an array without), and
+  patterns without anchors or with look-around and formats that a grammar compiler does not know go.
+
+The arguments are still validated against the real types.
+
+Source: OpenAI's function schemas; llama.cpp's json-schema-to-grammar and llguidance, which refuse the whole request.
 """
 
 from __future__ import annotations
@@ -17,11 +20,15 @@ from typing import Any
 
 __all__ = ["plain_schema"]
 
-_MAPS = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
+_NAMED = frozenset({"properties", "patternProperties"})
 """Keywords that hold schemas by name."""
-_DATA = frozenset({"default", "const", "enum", "examples", "required"})
-"""Keywords that hold values, not schemas."""
-_DROPPED = frozenset({"title", "discriminator", "propertyNames", "uniqueItems"})
+_NESTED = frozenset({"additionalProperties", "items", "prefixItems", "anyOf", "allOf"})
+"""Keywords that hold a schema, or a list of them."""
+_KEPT = _NAMED | _NESTED | {
+    "$ref", "const", "default", "deprecated", "description", "enum", "examples", "exclusiveMaximum", "exclusiveMinimum",
+    "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum",
+    "multipleOf", "required", "type",
+}  # fmt: skip
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"})
 _PREFIX = "#/$defs/"
 
@@ -42,30 +49,32 @@ def _plain(schema: Mapping[str, Any], inlined: Mapping[str, Any]) -> dict[str, A
     if target in inlined:
         siblings = {key: value for key, value in schema.items() if key != "$ref"}
         return _plain({**inlined[target], **siblings}, inlined)
-    plain = {key: _plain_value(key, value, inlined) for key, value in schema.items() if not _is_dropped(key, value)}
+    plain: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        key = "anyOf" if keyword == "oneOf" else keyword
+        if _is_kept(key, value):
+            plain[key] = _plain_value(key, value, inlined)
     if "prefixItems" in plain and "items" not in plain:
         plain["items"] = _any_of(plain["prefixItems"])
     return plain
 
 
-def _plain_value(key: str, value: Any, inlined: Mapping[str, Any]) -> Any:
-    if key in _DATA:
-        return value
-    if key in _MAPS:
-        return {name: _plain(body, inlined) for name, body in value.items()}
-    if isinstance(value, Mapping):
-        return _plain(value, inlined)
-    if isinstance(value, list):
-        return [_plain(item, inlined) if isinstance(item, Mapping) else item for item in value]
-    return value
-
-
-def _is_dropped(key: str, value: Any) -> bool:
+def _is_kept(key: str, value: Any) -> bool:
     if key == "pattern":
-        return "(?" in value
+        return value.startswith("^") and value.endswith("$") and "(?" not in value
     if key == "format":
-        return value not in _FORMATS
-    return key in _DROPPED
+        return value in _FORMATS
+    return key in _KEPT
+
+
+def _plain_value(key: str, value: Any, inlined: Mapping[str, Any]) -> Any:
+    if key in _NAMED:
+        return {name: _plain(body, inlined) for name, body in value.items()}
+    if key in _NESTED and isinstance(value, list):
+        return [_plain(item, inlined) for item in value]
+    if key in _NESTED and isinstance(value, Mapping):
+        return _plain(value, inlined)
+    return value
 
 
 def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:

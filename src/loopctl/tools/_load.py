@@ -15,7 +15,7 @@ from loopctl.tools._tool import Tool
 __all__ = ["load_tools"]
 
 
-def load_tools(text: str) -> list[Tool[..., Any]]:
+def load_tools(text: str) -> list[Tool]:
     """Import the tools that *text* names.
 
     Args:
@@ -32,7 +32,7 @@ def load_tools(text: str) -> list[Tool[..., Any]]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise UsageError("no tools named: write module:function, several separated by commas")
-    return list(ToolRegistry(_load(part) for part in parts))
+    return list(ToolRegistry(_load(part) for part in parts).values())
 
 
 def _load(part: str) -> Any:

@@ -10,9 +10,11 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic
 
-from loopctl.errors import ToolError, UsageError
+from typing_extensions import ParamSpec, TypeVar
+
+from loopctl.errors import UsageError
 from loopctl.model import ToolSpec
 from loopctl.tools._annotations import origin
 from loopctl.tools._arguments import bind_arguments
@@ -21,8 +23,8 @@ from loopctl.tools._schema import read_signature
 
 __all__ = ["Tool"]
 
-P = ParamSpec("P")
-R_co = TypeVar("R_co", covariant=True)
+P = ParamSpec("P", default=...)
+R_co = TypeVar("R_co", covariant=True, default=Any)
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """Source: the name rule of the OpenAI and Anthropic APIs."""
@@ -46,8 +48,8 @@ class Tool(Generic[P, R_co]):
         Raises:
             UsageError: A model could not call it; the text says why.
         """
+        _refuse(function)
         self.name = _checked_name(function, name)
-        _refuse(function, self.name)
         signature = read_signature(function, self.name)
         self.description = inspect.cleandoc(description) if description is not None else signature.description
         self.parameters = signature.parameters
@@ -89,17 +91,20 @@ class Tool(Generic[P, R_co]):
             ctx: Given to the function if it takes one.
 
         Returns:
-            A coroutine if `is_async`, else the result.
+            A coroutine if `is_async`, and then nothing has run yet; else the result.
 
         Raises:
             Exception: Whatever a plain function raises.
+
+        Cancellation:
+            Never waits.
         """
         context = {self._context_parameter: ctx} if self._context_parameter is not None else {}
+        arguments = {**kwargs, **context}
         function: Callable[..., Any] = self._function
-        result = function(**kwargs, **context)
-        if self.is_async and not inspect.isawaitable(result):
-            raise ToolError(f"{self.name} wraps an async function and did not return its coroutine.")
-        return result
+        if self.is_async and not inspect.iscoroutinefunction(function):
+            return _inside(function, arguments)
+        return function(**arguments)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function directly: nothing is validated, nothing rendered."""
@@ -122,14 +127,21 @@ def _checked_name(function: Callable[..., Any], name: str | None) -> str:
     return found
 
 
-def _refuse(function: Callable[..., Any], name: str) -> None:
+def _refuse(function: Callable[..., Any]) -> None:
     if isinstance(function, Tool):
-        raise UsageError(f"{name} is a tool already. To offer it under another name, make one of its __wrapped__.")
+        raise UsageError(f"{function.name} is a tool already. To rename it, make one of its __wrapped__.")
+    name = getattr(function, "__name__", repr(function))
     if inspect.isclass(function):
-        raise UsageError(f"tool {name}: a class is not a tool. Make one of a function, or of a bound method.")
+        raise UsageError(f"{name} is a class, not a tool. Make a tool of a function, or of a bound method.")
     plain = origin(function)
     if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
-        raise UsageError(f"tool {name} yields, and a tool gives one result. Return it; tell progress by ctx.progress.")
+        raise UsageError(f"{name} yields, and a tool gives one result. Return it; tell progress by ctx.progress.")
+
+
+async def _inside(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """Call a plain function that wraps an async one, so that what it raises comes out of the coroutine."""
+    result = function(**arguments)
+    return await result if inspect.isawaitable(result) else result
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
