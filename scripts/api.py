@@ -78,7 +78,7 @@ def _member(name: str, value: object) -> Iterator[str]:
         yield f"property {name} -> {getattr(value.fget, '__annotations__', {}).get('return', '?')}"
     elif isinstance(value, staticmethod | classmethod):
         yield f"{type(value).__name__} {_signature(name, value.__func__)}"
-    elif inspect.isroutine(value) and not inspect.ismemberdescriptor(value):
+    elif inspect.isfunction(value):
         yield _signature(name, value)
     elif not name.startswith("__"):
         yield f"attribute {name}"

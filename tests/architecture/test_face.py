@@ -45,8 +45,8 @@ def test_every_public_name_resolves_to_what_its_package_offers():
 
 def test_the_contracts_names_are_there():
     """The names of the first program in the contract, section 6."""
-    contract = """Agent CancelReason CancelSignal Cancelled Checkpoint LoopError Run RunConfig Session ToolContext Urgency
-                  race scope sleep tool"""
+    contract = """Agent CancelReason CancelSignal Cancelled Checkpoint LoopError Run RunConfig Session ToolContext
+                  Urgency race scope sleep tool"""
     assert set(contract.split()) <= set(loopctl.__all__)
 
 

@@ -1,4 +1,4 @@
-"""What the pages show is run: each page of README.md and docs/ is one program, top to bottom; each file of examples/ too.
+"""What the pages show is run: each page of README.md and docs/ is one program, and each file of examples/.
 
 A block after `<!-- skip: next -->` is shown and not run. The programs run in an empty folder, without the network.
 """
