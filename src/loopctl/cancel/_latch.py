@@ -12,8 +12,8 @@ Invariants, on which the rest of this package rests:
 4. `_fired` is set before the first level: False means that nothing was reached (the poll's fast answer), True that it
    is worth a look.
 5. No `Urgency` is ever a dict key: an enum member's hash is Python code, and it is not the hash of its integer.
-6. A table is listed with `list(table)` or `list(table.values())` only. `items()` makes a tuple for each entry, which can
-   start a collection, whose finalizers may change the table under the iteration.
+6. A table is listed with `list(table)` or `list(table.values())` only. `items()` makes a tuple for each entry, which
+   can start a collection, whose finalizers may change the table under the iteration.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Latch:
 
     def _is_sealed(self) -> bool:
         claims = self._claims
-        return _SEAL in claims or claims.get(_FIRST) is SEALED
+        return bool(claims) and (_SEAL in claims or claims[_FIRST] is SEALED)
 
     def _note(self, cause: Cause, first: Cause) -> None:
         """Keep the reason of a cause that lost, once, up to the bound."""

@@ -5,7 +5,7 @@ Invariants:
 1. A parent holds a child weakly, a child holds its parents strongly. So a dropped, unobserved child vanishes at once,
    and its link with it.
 2. An observed latch is pinned: each of its entries stands also in `_pins` of its roots (the ancestors that have no
-   parents), which keeps it, and through its parents the whole chain up, alive. Nothing is counted, so no count can race.
+   parents), which keeps it, and through its parents the whole chain up, alive. Nothing is counted: no count can race.
 3. Link, then look: a child is entered in its parent's table before the parent's state is read, and a cancel publishes
    before it lists that table. One of the two sees the other.
 4. A sealed parent is no parent: its links are cut, and what hung below it is re-rooted.
@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 import functools
+import operator
 import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -62,19 +63,20 @@ def link(kid: Latch, parents: Iterable[Latch]) -> None:
     Of several parents that had fired already, the one that fired first gives the reason; of two that fired in the
     same instant of the clock, the one named first.
     """
-    named = tuple(dict.fromkeys(parents))
+    named, key = tuple(dict.fromkeys(parents)), kid._key
     for parent in named:
         # Only C code runs when the child dies: the ref is the default of `dict.pop`. It refers to the table, not to
         # the parent.
-        parent._kids[kid._key] = weakref.ref(kid, functools.partial(parent._kids.pop, kid._key))
+        kids = parent._kids
+        kids[key] = weakref.ref(kid, functools.partial(kids.pop, key))
     kid._parents = named
     for parent in named:
         if parent._is_sealed():
             _cut(kid, parent)
     _take_roots(kid)
-    fired = [(first.at, order) for order, parent in enumerate(named) if (first := parent._first()) is not None]
-    for _, order in sorted(fired):
-        inherit(kid, named[order])
+    fired = [(first.at, parent) for parent in named if (first := parent._first()) is not None]
+    for _, parent in sorted(fired, key=operator.itemgetter(0)):
+        inherit(kid, parent)
 
 
 def inherit(kid: Latch, parent: Latch, news: Cause | None = None) -> bool:
@@ -130,5 +132,7 @@ def _move_pin(entry: Registration, before: tuple[Latch, ...], after: tuple[Latch
 
 
 def _roots_above(latch: Latch) -> tuple[Latch, ...]:
+    if len(latch._parents) == 1:  # nearly always
+        return latch._parents[0]._roots or latch._parents
     above = (root for parent in latch._parents for root in (parent._roots or (parent,)))
     return tuple(dict.fromkeys(above))

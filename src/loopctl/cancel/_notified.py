@@ -3,7 +3,7 @@
 Invariants:
 
 1. Each await has a future of its own. A future that two tasks share is cancelled for both when one of them is.
-2. Nothing is made or registered before the first step, so one that is never awaited leaves nothing and warns of nothing.
+2. Nothing is made or registered before the first step: one that is never awaited leaves nothing, and warns of nothing.
 3. It is a coroutine to asyncio, so `create_task` takes it; as a task it can be used once, awaited it can be any number
    of times.
 """

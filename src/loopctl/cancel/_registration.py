@@ -107,11 +107,11 @@ class Registration:
         post.deliver()
         detach(self)
 
-    def _wake(self, post: Post) -> bool:
+    def _wake(self, post: Post, /) -> bool:
         """Tell a waiter, at once or by *post*; False if there is none here, but a callback to run later."""
         raise NotImplementedError
 
-    def _retire(self, post: Post) -> None:
+    def _retire(self, post: Post, /) -> None:
         """Let go of what the latch, which will never reach the level, was to be told by."""
 
 
@@ -130,7 +130,7 @@ class ThreadWaiter(Registration):
         with contextlib.suppress(RuntimeError):  # a helper has released it already
             self.lock.release()
 
-    def _wake(self, post: Post) -> bool:
+    def _wake(self, _post: Post) -> bool:
         self._release()
         return True
 
@@ -169,7 +169,7 @@ class Callback(Registration):
         self._context: Context = copy_context()
         self._has_begun = False
 
-    def _wake(self, post: Post) -> bool:
+    def _wake(self, _post: Post) -> bool:
         return False
 
     def _catch_up(self) -> None:
@@ -198,4 +198,4 @@ class Callback(Registration):
         result = callback()
         if inspect.iscoroutine(result):
             result.close()
-            _logger.error("loopctl: cancel callback %r gave a coroutine, which nothing runs: give a plain one", callback)
+            _logger.error("loopctl: cancel callback %r gave a coroutine, which nothing runs: use a plain def", callback)

@@ -29,7 +29,7 @@ from loopctl.record import CancelReason, Urgency
 __all__ = ["CancelSignal", "CancelToken", "Readable", "token_of"]
 
 _DRAIN: Final = Urgency.DRAIN
-_STOP: Final = Urgency.STOP
+_ASYNC: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class Readable:
@@ -300,6 +300,9 @@ def _check_callback(callback: Callable[[], object]) -> None:
     """Refuse what cannot be run inline."""
     if not callable(callback):
         raise UsageError(f"on_cancel needs a function, not {callback!r}")
+    code = getattr(callback, "__code__", None)
+    if code is not None and not code.co_flags & _ASYNC:  # a plain function or method: the rest costs a microsecond
+        return
     for candidate in (callback, type(callback).__call__):  # the latter for an object that is called like a function
         if inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate):
             raise UsageError(f"callbacks run inline; give a plain function, not the coroutine function {callback!r}")

@@ -86,7 +86,7 @@ class Deadlines:
             return
         try:
             threading.Thread(target=self._run, args=(claim,), name="loopctl-deadlines", daemon=True).start()
-        except BaseException:
+        except RuntimeError:
             self._runner.pop(0, None)
             raise
 
