@@ -143,7 +143,7 @@ def _wait_for_threads(loop: VirtualLoop) -> list[str]:
 
 def _bury(task: asyncio.Task[Any]) -> None:
     """End a coroutine that does not want to, without a word from asyncio or the collector afterwards."""
-    task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 (no public way to silence it)
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
     unregister = getattr(asyncio, "_unregister_task", None) or getattr(asyncio.tasks, "_unregister_task", None)
     if unregister is not None:
         unregister(task)
