@@ -55,6 +55,44 @@ def test_leftover_tasks_are_cancelled_and_may_take_virtual_time_to_clean_up():
     assert main.task.cancelled()
 
 
+def test_the_limit_does_not_count_the_closing():
+    log = []
+
+    async def leftover():
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            await asyncio.sleep(30)
+            log.append("cleaned up")
+
+    async def main():
+        main.task = asyncio.create_task(leftover())
+        await asyncio.sleep(90)
+
+    virtual_run(main, limit=100)
+    assert log == ["cleaned up"]
+
+
+def test_a_hold_that_was_forgotten_does_not_hang_the_closing_and_is_named():
+    log = []
+
+    async def leftover():
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            await asyncio.sleep(30)
+            log.append("cleaned up")
+
+    async def main():
+        main.task = asyncio.create_task(leftover())
+        await asyncio.sleep(1)
+        VirtualLoop.running().hold_time("a forgetful test")
+
+    with pytest.raises(Leftovers, match="a forgetful test"):
+        virtual_run(main, loop=VirtualLoop(patience=0.05))
+    assert log == ["cleaned up"]
+
+
 def test_what_the_cleanup_of_a_leftover_starts_is_cancelled_too():
     seen = []
 
@@ -142,9 +180,10 @@ def test_a_task_that_spins_when_it_is_cancelled_is_reported_not_awaited():
 
 def test_a_coroutine_that_refuses_even_to_be_closed_is_buried_without_a_word():
     async def stubborn():
+        loop = asyncio.get_running_loop()
         for _ in range(6):
             try:
-                await asyncio.get_running_loop().create_future()
+                await loop.create_future()
             except BaseException:
                 continue
 
