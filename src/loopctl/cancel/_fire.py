@@ -61,10 +61,11 @@ def _mark(top: Latch, news: Cause | None) -> list[Latch]:
     tree = {top._key: top}
     queue = [top]
     for latch in queue:  # grows while it is walked
+        causes = latch._causes() if news is None else [*latch._causes(), news]
         for kid in kids_of(latch):
             if kid._is_sealed():
                 continue
-            has_risen = inherit(kid, latch, news)
+            has_risen = inherit(kid, causes)
             if has_risen or kid._key not in tree:
                 tree[kid._key] = kid
                 queue.append(kid)

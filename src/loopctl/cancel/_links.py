@@ -57,37 +57,44 @@ def kids_of(latch: Latch) -> list[Latch]:
     return [kid for ref in list(latch._kids.values()) if (kid := ref()) is not None]
 
 
-def link(kid: Latch, parents: Iterable[Latch]) -> None:
+def link(kid: Latch, parents: tuple[Latch, ...]) -> None:
     """Make the new latch *kid* a child of *parents*, and bring it to their state.
 
     Of several parents that had fired already, the one that fired first gives the reason; of two that fired in the
     same instant of the clock, the one named first.
     """
-    named, key = tuple(dict.fromkeys(parents)), kid._key
-    for parent in named:
+    if len(parents) > 1:
+        parents = tuple(dict.fromkeys(parents))
+    kid._parents, key, has_news = parents, kid._key, False
+    for parent in parents:
         # Only C code runs when the child dies: the ref is the default of `dict.pop`. It refers to the table, not to
         # the parent.
         kids = parent._kids
         kids[key] = weakref.ref(kid, functools.partial(kids.pop, key))
-    kid._parents = named
-    for parent in named:
+        if parent._claims:
+            has_news = True
+    if has_news:
+        _catch_up(kid, parents)
+    _take_roots(kid)
+
+
+def _catch_up(kid: Latch, parents: tuple[Latch, ...]) -> None:
+    """Bring a new child to the state of parents that are fired or sealed."""
+    for parent in parents:
         if parent._is_sealed():
             _cut(kid, parent)
-    _take_roots(kid)
-    fired = [(first.at, parent) for parent in named if (first := parent._first()) is not None]
+    fired = [(first.at, parent) for parent in parents if (first := parent._first()) is not None]
     for _, parent in sorted(fired, key=operator.itemgetter(0)):
-        inherit(kid, parent)
+        inherit(kid, parent._causes())
 
 
-def inherit(kid: Latch, parent: Latch, news: Cause | None = None) -> bool:
-    """Pass the causes of *parent*, and the one being told now, on to *kid*; True if its urgency rose."""
-    before = kid._level()
-    for cause in parent._causes():
+def inherit(kid: Latch, causes: Iterable[Cause]) -> bool:
+    """Pass the *causes* of a parent, in order, on to *kid*; True if its urgency rose."""
+    before = kid._reached.count(True)
+    for cause in causes:
         kid._claim(cause)
-    if news is not None:
-        kid._claim(news)
     kid._publish()
-    return kid._level() > before
+    return kid._reached.count(True) > before
 
 
 def unlink(latch: Latch) -> None:

@@ -269,7 +269,7 @@ class CancelSignal(Readable):
         if not token._reached[_DRAIN]:
             return
         fresh = CancelToken()
-        link(fresh, [parent for parent in token._parents if not parent._reached[_DRAIN]])
+        link(fresh, tuple(parent for parent in token._parents if not parent._reached[_DRAIN]))
         self._tokens.setdefault(number + 1, fresh)
         number, self._token = self._latest()
         for old in list(self._tokens):
