@@ -11,7 +11,18 @@ from tests.architecture.source import PACKAGE, ROOT, modules, names_in, walk_fra
 LONGEST_FILE = 400
 
 FOREIGN_CODE = {
-    # file: what foreign code it calls
+    "cancel/_fire.py": "callbacks; all are told before anything is raised",
+    "cancel/_post.py": "a waiter's loop, and what the waiter does when it is woken",
+    "cancel/_registration.py": "a callback, and a log handler",
+    "cancel/_timer.py": "a callback, on a thread that nobody is above",
+    "concurrency/_work.py": "the work",
+    "driver/_execution.py": "the last resort around a run: its record is kept whatever happens",
+    "testing/_run.py": "leftover coroutines that refuse to be closed",
+    "tools/_annotations.py": "an annotation, which is evaluated",
+    "tools/_arguments.py": "validators of an argument's type",
+    "tools/_load.py": "a module that is imported",
+    "tools/_render.py": "serialisers and properties of a result's type",
+    "tools/_schema.py": "schema hooks of an argument's type",
 }
 """The only files that may catch everything. A new one is a decision: add it here, with what it calls."""
 
@@ -39,7 +50,7 @@ def test_every_module_lists_what_it_offers():
     silent = [
         module.name
         for module in modules()
-        if "__all__" not in module.text and module.path.name != "__main__.py" and len(module.tree.body) > 1
+        if "__all__" not in module.text and "__main__" not in module.text and len(module.tree.body) > 1
     ]
     assert silent == []
 
@@ -89,7 +100,8 @@ def test_only_the_concurrency_layer_touches_signal_handlers():
 def _catches_everything(node: ast.AST) -> bool:
     everything = {"Exception", "BaseException"}
     if isinstance(node, ast.ExceptHandler):
-        return node.type is None or bool(names_in(node.type) & everything)
+        is_passed_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
+        return not is_passed_on and (node.type is None or bool(names_in(node.type) & everything))
     if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress"):
         return any(names_in(argument) & everything for argument in node.args)
     return False
