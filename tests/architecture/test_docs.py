@@ -6,7 +6,7 @@ import re
 
 import loopctl
 from loopctl.record import Checkpoint
-from tests.architecture.source import ROOT, packages
+from tests.architecture.source import PACKAGE, ROOT, packages
 
 DOCS = ROOT / "docs"
 
@@ -28,6 +28,12 @@ def test_every_public_name_is_in_the_glossary():
 def test_every_package_has_its_layer_in_the_architecture_page():
     page = read("explanation/architecture.md")
     assert [name for name in packages() if f"`{name}`" not in page] == []
+
+
+def test_every_file_that_the_architecture_page_names_exists():
+    files = re.findall(r"`(\w+/_\w+\.py)`", read("explanation/architecture.md"))
+    assert len(files) >= 7
+    assert [file for file in files if not (PACKAGE / file).exists()] == []
 
 
 def test_every_checkpoint_has_its_row_in_the_reference_in_order():
