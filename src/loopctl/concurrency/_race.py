@@ -164,7 +164,7 @@ async def supervise(
     loop = asyncio.get_running_loop()
     race = _Race(loop, work, grace)
     host_error: asyncio.CancelledError | None = None
-    work.start(loop, race.on_ended)
+    work.start(loop, race.on_ended, lambda: not token.is_cancelled(at_least=at_least))
     if patience is not None:
         patience.start(loop, race.on_expired)
     stopped = watch(token, loop, race.on_signal, at_least=at_least)

@@ -28,8 +28,10 @@ class Work(Protocol):
     can_unwind: bool
     """False if pressing it is pointless: it is given up at once."""
 
-    def start(self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None]) -> None:
-        """Begin; call *on_ended* on the loop when it has ended."""
+    def start(
+        self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None], may_begin: Callable[[], bool], /
+    ) -> None:
+        """Begin, unless *may_begin* says no when it comes to that; call *on_ended* on the loop when it has ended."""
 
     def discard(self) -> None:
         """Never begin."""
@@ -53,21 +55,44 @@ class Work(Protocol):
 class TaskWork:
     """A coroutine of which we own the task."""
 
-    __slots__ = ("_begun", "_coroutine", "_name", "_started", "_task", "can_unwind")
+    __slots__ = ("_coroutine", "_has_begun", "_is_spared", "_is_tidying", "_name", "_started", "_task", "can_unwind")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], name: str = "loopctl") -> None:
-        """Own *coroutine* from here on; *name* is the task's."""
+    def __init__(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        name: str = "loopctl",
+        is_tidying: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Own *coroutine* from here on.
+
+        Args:
+            coroutine: The work.
+            name: The task's name.
+            is_tidying: True while the work is over and only tidies up: then the first press leaves it alone, because
+                a cancellation would tear the cleanup that it is meant to cause.
+        """
         self.can_unwind = True
+        self._is_tidying = is_tidying
+        self._is_spared = False
         self._coroutine = coroutine
         self._name = name
-        self._begun = True
+        self._has_begun = False
         self._task: asyncio.Task[Any] | None = None
         self._started = 0.0
 
-    def start(self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None]) -> None:
+    def start(
+        self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None], may_begin: Callable[[], bool], /
+    ) -> None:
         self._started = monotonic()
-        self._task = spawn(self._coroutine, loop, self._name)
+        self._task = spawn(self._run(may_begin), loop, self._name)
         self._task.add_done_callback(lambda _: on_ended())
+
+    async def _run(self, may_begin: Callable[[], bool]) -> Any:
+        # The cancel may have come between the poll that preceded the task and the task's first step.
+        if not may_begin():
+            raise asyncio.CancelledError
+        self._has_begun = True
+        return await self._coroutine
 
     def discard(self) -> None:
         self._coroutine.close()
@@ -76,17 +101,20 @@ class TaskWork:
         return self._task is not None and self._task.done()
 
     def has_begun(self) -> bool:
-        return self._begun
+        return self._has_begun
 
     def interrupt(self) -> None:
         if self._task is None:
             return
-        if _is_unstarted(self._coroutine):
-            self._begun = False
+        if not self._is_spared and self._is_tidying():
+            self._is_spared = True
+            return
         self._task.cancel()
 
     def result(self) -> tuple[Any, BaseException | None]:
         task = self._task
+        if not self._has_begun:
+            self._coroutine.close()
         if task is None:
             return None, None
         try:
@@ -140,7 +168,9 @@ class ThreadWork:
         self._release: Callable[[], None] = _nothing
         self._started = 0.0
 
-    def start(self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None]) -> None:
+    def start(
+        self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None], _may_begin: Callable[[], bool], /
+    ) -> None:
         self._loop = loop
         self._on_ended = on_ended
         self._started = monotonic()
@@ -203,7 +233,9 @@ class ForeignWork:
         self.can_unwind = False
         self._future = future
 
-    def start(self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None]) -> None:
+    def start(
+        self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None], _may_begin: Callable[[], bool], /
+    ) -> None:
         if self._future.get_loop() is not loop:
             raise UsageError(f"{self._future!r} belongs to another event loop. Await it there.")
         self._callback: Callable[[object], None] = lambda _: on_ended()
@@ -253,13 +285,6 @@ def work_of(work: Awaitable[Any]) -> Work:
 
 async def _await(awaitable: Awaitable[Any]) -> Any:
     return await awaitable
-
-
-def _is_unstarted(coroutine: Coroutine[Any, Any, Any]) -> bool:
-    try:
-        return inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
-    except AttributeError:  # a coroutine of another make, for instance a compiled one
-        return False
 
 
 def forget_task(task: asyncio.Task[Any]) -> None:

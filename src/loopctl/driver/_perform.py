@@ -7,7 +7,7 @@ what the model had given until then is in the scratchpad in both cases.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,7 +27,7 @@ from loopctl.driver._scratchpad import OpenTurn
 from loopctl.errors import Cancelled, LoopError, ModelError
 from loopctl.model import Delta, Model, ModelRequest
 from loopctl.record import CallStatus, Checkpoint, ToolCallRecord, ToolFinished, ToolStarted, TurnStarted, Urgency
-from loopctl.streaming import Accumulator, pump
+from loopctl.streaming import Accumulator, Attempt, pump
 from loopctl.tools import Round, run_sequentially
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Performer:
         prepare: Callable[[], Awaitable[None]] | None = getattr(model, "prepare", None)
         if prepare is None:
             return
-        ending = await self._await(_begun(prepare), Checkpoint.SETUP, Patience(), "model setup")
+        ending = await self._await(TaskWork(_begun(prepare), "loopctl setup"), Checkpoint.SETUP, Patience())
         ending.raise_if_stopped()
         _check(ending, model)
 
@@ -138,24 +138,24 @@ class Performer:
     async def _stream(self, model: Model, request: ModelRequest, turn: OpenTurn) -> None:
         run = self._run
         config = run.config
-        attempt = run.signal.child()
+        signal = run.signal.child()
         patience = Patience(config.turn_timeout, config.first_event_timeout, config.event_timeout)
-        ending = await self._await(
-            pump(lambda: model.stream(request), turn.reply, attempt.token, patience, run.fanout),
-            Checkpoint.STREAM_EVENT,
-            patience,
-            "model",
+        attempt = Attempt(turn.reply, signal.token, patience)
+        work = TaskWork(
+            pump(lambda: model.stream(request), attempt, run.fanout), "loopctl model", lambda: attempt.is_closing
         )
+        ending = await self._await(work, Checkpoint.STREAM_EVENT, patience)
         turn.reply.seal()
         if ending.straggler is not None:
-            attempt.cancel()  # what still runs must not be shown to anybody
+            signal.cancel()  # what still runs must not be shown to anybody
         ending.raise_if_stopped(Checkpoint.DELIVERY if run.fanout.was_cut else None)
         _check(ending, model, patience)
 
     async def _complete(self, model: Model, complete: _Complete, request: ModelRequest, turn: OpenTurn) -> None:
         run = self._run
         patience = Patience(run.config.turn_timeout)
-        ending = await self._await(_begun(lambda: complete(request)), Checkpoint.MODEL_REQUEST, patience, "model")
+        work = TaskWork(_begun(lambda: complete(request)), "loopctl model")
+        ending = await self._await(work, Checkpoint.MODEL_REQUEST, patience)
         events = []
         if ending.how == "returned":
             # Also if the cancel came in the same instant: what was paid for is kept in the record.
@@ -170,19 +170,12 @@ class Performer:
             if event is not None:
                 await run.emit(event)
 
-    async def _await(self, work: Coroutine[Any, Any, Any], at: Checkpoint, patience: Patience, name: str) -> Ending:
+    async def _await(self, work: TaskWork, at: Checkpoint, patience: Patience) -> Ending:
         run = self._run
         run.scratch.place = at
-        ending = await supervise(
-            TaskWork(work, name=f"loopctl {name}"),
-            run.token,
-            grace=run.grace,
-            at=at,
-            patience=patience,
-            at_least=Urgency.DRAIN,
-        )
+        ending = await supervise(work, run.token, grace=run.grace, at=at, patience=patience, at_least=Urgency.DRAIN)
         if ending.straggler is not None:
-            ending.straggler.name = name
+            ending.straggler.name = run.model.name
             run.keep(ending.straggler)
         return ending
 

@@ -2,6 +2,6 @@
 
 from loopctl.streaming._accumulate import Accumulator
 from loopctl.streaming._fanout import Fanout, Reader
-from loopctl.streaming._pump import pump
+from loopctl.streaming._pump import Attempt, pump
 
-__all__ = ["Accumulator", "Fanout", "Reader", "pump"]
+__all__ = ["Accumulator", "Attempt", "Fanout", "Reader", "pump"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import cast
 
 from loopctl.cancel import CancelToken
@@ -18,26 +19,32 @@ from loopctl.record import Event, TextDelta
 from loopctl.streaming._accumulate import Accumulator
 from loopctl.streaming._fanout import Fanout
 
-__all__ = ["pump"]
+__all__ = ["Attempt", "pump"]
 
 _BREATH = 64
 """After so many events the loop gets a turn, so that a stream that never suspends does not hold it."""
 
 
-async def pump(
-    start: Callable[[], AsyncIterator[Delta]],
-    into: Accumulator,
-    token: CancelToken,
-    patience: Patience,
-    fanout: Fanout,
-) -> None:
+@dataclass(slots=True)
+class Attempt:
+    """One request of a turn, while it is streamed."""
+
+    into: Accumulator
+    """Takes the deltas."""
+    token: CancelToken
+    """Polled for each event; once it has fired nothing more is accepted or delivered."""
+    patience: Patience
+    """Told of each event; its clock stands still while a reader holds the run back."""
+    is_closing: bool = False
+    """True once nothing more is read and the stream is only closed."""
+
+
+async def pump(start: Callable[[], AsyncIterator[Delta]], attempt: Attempt, fanout: Fanout) -> None:
     """Read the stream that *start* gives until its `ReplyEnd`, its end, or a cancel.
 
     Args:
         start: Begins the request.
-        into: Takes the deltas.
-        token: Polled for each event; once it has fired nothing more is accepted or delivered.
-        patience: Told of each event; its clock stands still while a reader holds the run back.
+        attempt: What is read into, and until when.
         fanout: Where the readers are.
 
     Raises:
@@ -52,21 +59,17 @@ async def pump(
         raise TypeError("Model.stream gave a coroutine: write it as an async generator (`async def` with `yield`)")
     stream = cast("AsyncIterator[Delta]", given)
     try:
-        await _read(stream, into, token, patience, fanout)
+        await _read(stream, attempt, fanout)
     finally:
+        attempt.is_closing = True
         close = getattr(stream, "aclose", None)
         if close is not None:
             await close()
 
 
-async def _read(
-    stream: AsyncIterator[Delta],
-    into: Accumulator,
-    token: CancelToken,
-    patience: Patience,
-    fanout: Fanout,
-) -> None:
-    is_cancelled = token.is_cancelled
+async def _read(stream: AsyncIterator[Delta], attempt: Attempt, fanout: Fanout) -> None:
+    into, patience = attempt.into, attempt.patience
+    is_cancelled = attempt.token.is_cancelled
     now = asyncio.get_running_loop().time
     readers = fanout.readers
     sink = None

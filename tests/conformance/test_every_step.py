@@ -1,0 +1,207 @@
+"""A run is stopped at every scheduling step, by every hand that can stop it, and the promises hold each time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from loopctl import Agent, CancelReason, CancelSignal, Run, RunConfig, RunEnded, RunHandle, ToolFinished, ToolStarted
+from loopctl.messages import find_problems
+from loopctl.record import CallStatus, Event, TurnEnded, TurnStarted
+from loopctl.testing import ScriptedModel, VirtualLoop, absorb, call, pause, say, slow_close, virtual_run
+
+EFFECTS: list[str] = []
+
+
+async def note(name: str) -> str:
+    """Have a side effect."""
+    await asyncio.sleep(1)
+    EFFECTS.append(name)
+    return name
+
+
+async def clean(name: str) -> str:
+    """Have a side effect, and tidy up."""
+    try:
+        await asyncio.sleep(1)
+        EFFECTS.append(name)
+    finally:
+        await asyncio.sleep(0.1)
+    return name
+
+
+async def deaf(name: str) -> str:
+    """Swallow a cancellation and go on."""
+    try:
+        await asyncio.sleep(1)
+    except asyncio.CancelledError:
+        await asyncio.sleep(0.2)
+    EFFECTS.append(name)
+    return name
+
+
+def slow_thread(name: str) -> str:
+    """Do it on a thread."""
+    EFFECTS.append(name)
+    return name
+
+
+def _text() -> ScriptedModel:
+    return ScriptedModel([say("a", "b", "c")], "again", "and again")
+
+
+def _slow_text() -> ScriptedModel:
+    return ScriptedModel([say("a"), pause(5), say("b"), slow_close(0.2)], "again", "and again")
+
+
+def _tools() -> ScriptedModel:
+    return ScriptedModel(
+        [say("let me"), call("note", {"name": "1"}), call("note", {"name": "2"})],
+        [call("nothing_of_the_kind", {}), call("clean", {"name": "3"})],
+        [call("nothing_of_the_kind", {}), call("note", {"nome": "4"})],
+        "done",
+        "again",
+        "and again",
+    )
+
+
+def _deaf_tool() -> ScriptedModel:
+    return ScriptedModel([call("deaf", {"name": "1"}), call("note", {"name": "2"})], "done", "again", "and again")
+
+
+def _thread_tool() -> ScriptedModel:
+    return ScriptedModel([call("slow_thread", {"name": "1"})], "done", "again", "and again")
+
+
+def _absorbing_model() -> ScriptedModel:
+    return ScriptedModel([absorb(), say("a"), pause(1), say("b")], "again", "and again")
+
+
+SCENARIOS = (_text, _slow_text, _tools, _deaf_tool, _thread_tool, _absorbing_model)
+HANDS = ("handle", "session", "signal", "twice", "task")
+
+
+@dataclass
+class World:
+    """One run of a scenario, and what was seen of it."""
+
+    model: ScriptedModel
+    hand: str
+    reads: bool
+    outside: CancelSignal = field(default_factory=CancelSignal)
+    events: list[Event] = field(default_factory=list)
+    answer: bool | None = None
+    at_fire: tuple[int, int, int] = (0, 0, 0)
+    handle: RunHandle | None = None
+    task: asyncio.Task[Run] | None = None
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        EFFECTS.clear()
+        tools = [note, clean, deaf, slow_thread]
+        self.session = Agent(self.model, tools, config=RunConfig(grace=3)).session()
+
+    def fire(self) -> None:
+        reason = CancelReason("user", self.hand)
+        self.at_fire = (len(self.model.requests), len(EFFECTS), len(self.events))
+        match self.hand:
+            case "handle":
+                self.answer = None if self.handle is None else self.handle.cancel(reason)
+            case "session":
+                self.answer = self.session.signal.cancel(reason)
+            case "signal":
+                self.answer = self.outside.cancel(reason)
+            case "twice":
+                self.answer = self.session.signal.cancel(reason)
+                self.session.signal.cancel("again")
+            case _:
+                self.answer = None if self.task is None else self.task.cancel()
+
+    async def main(self) -> None:
+        if self.hand == "task":
+            self.task = asyncio.ensure_future(self.session.run("go"))
+            await asyncio.wait([self.task])
+            assert self.task.cancelled() == (self.answer is True)
+            if not self.session.runs:  # cancelled before its first step: no run was ever started
+                return
+        else:
+            self.handle = self.session.start("go", signal=self.outside)
+            if self.reads:
+                async for event in self.handle:
+                    self.events.append(event)
+            await self.handle
+        self.steps = VirtualLoop.running().steps
+        self.check()
+        await self.check_next()
+
+    def check(self) -> None:
+        run = self.session.runs[-1]
+        assert run.outcome in {"completed", "cancelled"}
+        assert not find_problems(self.session.history)
+        assert not run.stragglers
+        assert all(exchange.is_clean for exchange in self.model.exchanges)
+        statuses = {record.id: record.status for record in run.tool_calls}
+        assert len(statuses) == sum(len(turn.reply.tool_calls) for turn in run.turns)
+        if run.outcome == "completed":
+            assert run.stop is None
+            return
+        assert run.stop is not None
+        assert run.stop.reason == (
+            CancelReason("caller", run.stop.reason.message) if self.hand == "task" else CancelReason("user", self.hand)
+        )
+        assert self.session.history == ()
+        assert self.session.signal.is_cancelled() is False
+        if self.hand != "task" and self.answer is not None:
+            requests, _, told = self.at_fire
+            assert len(self.model.requests) <= requests, "a model was asked after the cancel"
+            assert all(isinstance(event, ToolFinished | TurnEnded | RunEnded) for event in self.events[told:])
+        assert EFFECTS.count("2") == (statuses.get("call_1_1") is CallStatus.COMPLETED)
+
+    async def check_next(self) -> None:
+        run = self.session.runs[-1]
+        is_pending = self.session.signal.is_cancelled()
+        if is_pending:  # the firing came after the end: it belongs to the next run
+            assert run.outcome == "completed"
+            assert self.hand in {"session", "twice"}
+            following = await self.session.start("again")
+            assert following.outcome == "cancelled"
+            assert following.turns == ()
+        if self.reads and self.hand != "task":
+            self.check_pairs()
+        assert (await self.session.run("again")).outcome == "completed"
+        if self.hand == "handle" and self.handle is not None:
+            assert self.handle.cancel() is False
+            assert self.answer in {None, run.outcome == "cancelled"}
+
+    def check_pairs(self) -> None:
+        for begin, end in ((ToolStarted, ToolFinished), (TurnStarted, TurnEnded)):
+            begun = [event for event in self.events if isinstance(event, begin)]
+            ended = [event for event in self.events if isinstance(event, end)]
+            assert len(begun) == len(ended)
+        assert [event for event in self.events if isinstance(event, RunEnded)] == [self.events[-1]]
+
+
+def _play(scenario: Callable[[], ScriptedModel], hand: str, *, reads: bool, step: int | None) -> World:
+    world = World(scenario(), hand, reads)
+    loop = VirtualLoop()
+
+    def at(number: int) -> None:
+        if number == step:
+            world.fire()
+
+    loop.before_step(at)
+    virtual_run(world.main, loop=loop)
+    return world
+
+
+@pytest.mark.parametrize("hand", HANDS)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__[1:])
+def test_a_stop_at_any_step_ends_the_run_once_and_cleanly(scenario: Callable[[], ScriptedModel], hand: str) -> None:
+    """Case B16, Case A1 and Case B2 at every step: cancelled or completed, nothing in between, the next run works."""
+    for reads in (True, False):
+        steps = _play(scenario, hand, reads=reads, step=None).steps
+        worlds = [_play(scenario, hand, reads=reads, step=step) for step in range(steps)]
+        assert {world.session.runs[0].outcome for world in worlds if world.session.runs} == {"completed", "cancelled"}
