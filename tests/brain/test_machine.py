@@ -46,7 +46,11 @@ calls = st.builds(ToolCall, ids, st.sampled_from([*TOOLS, "unknown"]), arguments
     ToolCall, ids, st.sampled_from(TOOLS), st.just({}), texts
 )
 blocks = st.one_of(st.builds(Text, texts), st.builds(Thinking, texts), calls)
-replies = st.builds(AssistantMessage, st.lists(blocks, max_size=4).map(tuple))
+# Rounds in which some calls can run and others cannot are the hard ones, so they are drawn often.
+replies = st.one_of(
+    st.builds(AssistantMessage, st.lists(blocks, max_size=4).map(tuple)),
+    st.builds(AssistantMessage, st.lists(calls, min_size=2, max_size=4).map(tuple)),
+)
 cancels = st.builds(
     CancelRequested, st.builds(CancelReason, st.sampled_from(["user", "deadline"]), texts), st.sampled_from(Checkpoint)
 )
@@ -113,12 +117,14 @@ class Runs(RuleBasedStateMachine):
     @rule(reply=replies)
     def reply(self, reply):
         turn, reply = self.asked.turn, with_unique_ids(reply, self.brain.call_ids)
+        before = self.brain.scratch
         self.feed(ModelReplied(reply, "stop"))
 
         match self.asked:
             case Finish("completed", output):
                 assert not reply.tool_calls
                 assert output == reply.text
+                assert self.brain.scratch == ((*before, reply) if reply.text else before)
             case Finish(outcome, output):
                 assert (outcome, output) == ("max_turns", None)
                 assert reply.tool_calls
@@ -188,4 +194,4 @@ class Runs(RuleBasedStateMachine):
 
 
 TestRuns = Runs.TestCase
-TestRuns.settings = settings(max_examples=150, stateful_step_count=15, deadline=None)
+TestRuns.settings = settings(max_examples=100, stateful_step_count=12, deadline=None)
