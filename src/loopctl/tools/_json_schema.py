@@ -7,6 +7,7 @@ What changes, and who needs it:
 - `$defs` are put where they are referred to, except those that refer to themselves: small models follow no references.
 - `oneOf` becomes `anyOf`, a tuple's `prefixItems` get an `items` beside them (OpenAI refuses an array without), and
   patterns without anchors or with look-around and formats that a grammar compiler does not know go.
+- bounds and defaults that JSON cannot hold (infinity, NaN) go.
 
 The arguments are still validated against the real types.
 
@@ -15,6 +16,7 @@ Source: OpenAI's function schemas; llama.cpp's json-schema-to-grammar and llguid
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -64,7 +66,16 @@ def _is_kept(key: str, value: Any) -> bool:
         return value.startswith("^") and value.endswith("$") and "(?" not in value
     if key == "format":
         return value in _FORMATS
-    return key in _KEPT
+    return key in _KEPT and (key in _NAMED | _NESTED or _is_json(value))
+
+
+def _is_json(value: Any) -> bool:
+    """Refuse what pydantic lets through and no server reads: NaN, infinities, lone surrogates."""
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _plain_value(key: str, value: Any, inlined: Mapping[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NotRequired, Optional, Union, cast, get_args,
 
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
 from loopctl.errors import UsageError
@@ -178,17 +178,16 @@ def _first_line(error: Exception) -> str:
 
 
 def _parameters(adapter: TypeAdapter[dict[str, Any]], offered: list[inspect.Parameter]) -> dict[str, Any]:
-    schema = plain_schema(adapter.json_schema())
-    properties: dict[str, Any] = schema.setdefault("properties", {})
+    schema = {"properties": {}} | adapter.json_schema()
     # pydantic keeps the order, and an alias changes the key.
-    for parameter, shown in zip(offered, properties.values(), strict=True):
+    for parameter, shown in zip(offered, schema["properties"].values(), strict=True):
         if parameter.default is not _Kind.empty:
-            _show_default(shown, parameter.default)
-    return {"type": "object"} | schema
+            shown.update(_default(parameter.default))
+    return plain_schema(schema)
 
 
-def _show_default(shown: dict[str, Any], default: Any) -> None:
+def _default(value: Any) -> dict[str, Any]:
     try:
-        shown["default"] = to_jsonable_python(default)
-    except PydanticSerializationError:  # an object of the program's own: nothing that a model could send
-        return
+        return {"default": to_jsonable_python(value)}
+    except ValueError:  # an object of the program's own: nothing that a model could send
+        return {}

@@ -252,6 +252,8 @@ def test_a_parameter_may_have_a_name_that_pydantic_keeps_for_itself():
     assert f.bind(sent) == sent
 
 
+LOOPED: list[Any] = []
+LOOPED.append(LOOPED)
 DEFAULTS = [
     (int, 3, {"type": "integer", "default": 3}),
     (str, "", {"type": "string", "default": ""}),
@@ -263,6 +265,12 @@ DEFAULTS = [
     (Point, Point(1.0), POINT | {"default": {"x": 1.0, "y": 0.0}}),
     (tuple[int, ...], (1, 2), {"type": "array", "items": INTEGER, "default": [1, 2]}),
     (str, object(), STRING),
+    (float, float("inf"), {"type": "number"}),
+    (float, float("nan"), {"type": "number"}),
+    (str, "\udcff", STRING),
+    (list[Any], LOOPED, {"type": "array", "items": {}}),
+    (Annotated[float, Field(le=float("inf"), ge=0)], 1.0, {"type": "number", "minimum": 0, "default": 1.0}),
+    (Point, None, {"anyOf": [POINT, NULL], "default": None}),
 ]
 
 

@@ -79,6 +79,36 @@ def test_the_innermost_of_two_types_with_one_name_is_taken():
     assert build().bind({"a": "inner"}) == {"a": "inner"}
 
 
+def test_of_a_function_that_calls_itself_the_call_that_defines_the_tool_counts():
+    def build(depth):
+        Local = Literal["inner"] if depth == 0 else Literal["outer"]  # noqa: N806
+        if depth:
+            return build(depth - 1)
+
+        @tool
+        def f(a: Local): ...
+
+        assert Local
+        return f
+
+    assert build(2).bind({"a": "inner"}) == {"a": "inner"}
+
+
+def enclosing():
+    Local = Literal["mine"]  # noqa: N806
+
+    def f(a: Local): ...
+
+    elsewhere: dict[str, Any] = {}
+    exec("def enclosing(make):\n    Local = int\n    return make()", elsewhere)
+    assert Local
+    return elsewhere["enclosing"](lambda: tool(f))
+
+
+def test_a_function_of_the_same_name_in_another_module_is_not_taken_for_the_enclosing_one():
+    assert enclosing().bind({"a": "mine"}) == {"a": "mine"}
+
+
 def test_a_type_that_the_function_itself_closes_over_is_found_later():
     def build():
         class Local(BaseModel):
