@@ -4,7 +4,8 @@ Rules:
 
 - An exchange is closed in the task that opened it, to the end, whatever is cancelled meanwhile.
 - A client dies with its loop: an async generator holds it, which `asyncio.run` (and every other runner) closes before
-  it closes the loop. So a forgotten client leaves no open socket and no `ResourceWarning`.
+  it closes the loop. So a forgotten client leaves no open socket and no `ResourceWarning`. (A loop that is closed by
+  hand, without `shutdown_asyncgens`, takes its open connections with it, and asyncio says so.)
 - No read timeout: how long a model may think is the engine's decision. Connecting has one.
 - A server on loopback is never asked for through a proxy.
 """
@@ -16,7 +17,9 @@ import ipaddress
 import socket
 import ssl
 import threading
+import weakref
 from collections.abc import AsyncGenerator, Iterator, Mapping
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import httpx2
@@ -28,6 +31,9 @@ from loopctl.providers._transport import FailureKind, HttpOptions, TransportFail
 __all__ = ["Exchange", "HttpClients", "is_loopback"]
 
 
+_ByLoop: TypeAlias = "dict[asyncio.AbstractEventLoop, tuple[httpx2.AsyncClient, AsyncGenerator[None, None]]]"
+
+
 class HttpClients:
     """The clients of one model, one for each event loop that used it. Safe to use from several threads."""
 
@@ -36,7 +42,10 @@ class HttpClients:
         self._options = options
         self._headers = dict(headers)
         self._lock = threading.Lock()
-        self._by_loop: dict[asyncio.AbstractEventLoop, tuple[httpx2.AsyncClient, AsyncGenerator[None, None]]] = {}
+        self._by_loop: _ByLoop = {}
+        # The clients must be alive when this object is collected: only then can they still be closed in order. The
+        # finalizer holds them until then; letting a generator go makes its loop close it.
+        weakref.finalize(self, self._by_loop.clear).atexit = False
         self._tls: ssl.SSLContext | bool = False
 
     def post(self, path: str, body: bytes) -> Exchange:
@@ -52,7 +61,7 @@ class HttpClients:
             for closed in [other for other in self._by_loop if other.is_closed()]:
                 del self._by_loop[closed]
             client = self._new_client()
-            keeper = self._keep(client, loop)
+            keeper = _keep(client, loop, self._by_loop, self._lock)
             self._by_loop[loop] = (client, keeper)
         await anext(keeper)  # never suspends; from here on the loop knows the generator
         return client
@@ -67,15 +76,6 @@ class HttpClients:
             entry = self._by_loop.pop(asyncio.get_running_loop(), None)
         if entry is not None:
             await to_the_end(_close(entry[1]))
-
-    async def _keep(self, client: httpx2.AsyncClient, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
-        try:
-            yield
-        finally:
-            with self._lock:
-                if (entry := self._by_loop.get(loop)) is not None and entry[0] is client:
-                    del self._by_loop[loop]
-            await to_the_end(client.aclose())
 
     def _new_client(self) -> httpx2.AsyncClient:
         is_local = is_loopback(self._base_url)
@@ -195,8 +195,21 @@ def is_loopback(url: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-async def _close(generator: AsyncGenerator[None, None]) -> None:
-    await generator.aclose()
+async def _keep(
+    client: httpx2.AsyncClient, loop: asyncio.AbstractEventLoop, by_loop: _ByLoop, lock: threading.Lock
+) -> AsyncGenerator[None, None]:
+    """Hold *client* until this generator is closed; then close it."""
+    try:
+        yield
+    finally:
+        with lock:
+            if (entry := by_loop.get(loop)) is not None and entry[0] is client:
+                del by_loop[loop]
+        await to_the_end(client.aclose())
+
+
+async def _close(keeper: AsyncGenerator[None, None]) -> None:
+    await keeper.aclose()
 
 
 def _failure(error: Exception) -> TransportFailure:
