@@ -39,7 +39,7 @@ class Grace:
 
     def __init__(self, seconds: float) -> None:
         """Allow *seconds* from the first `deadline` on."""
-        self.seconds = seconds
+        self.seconds: float = seconds
         self._deadline: float | None = None
 
     def deadline(self, now: float) -> float:

@@ -53,9 +53,9 @@ class Straggler:
     ) -> None:
         """Take over a piece of work that began at *started* (monotonic seconds)."""
         self.kind = kind
-        self.name = ""
+        self.name: str = ""
         self.call_id: str | None = None
-        self.run_id = ""
+        self.run_id: str = ""
         self.ended_after: float | None = None
         """Seconds from its beginning to its late end; None while it runs."""
         self._started = started

@@ -71,7 +71,7 @@ class TaskWork:
             is_tidying: True while the work is over and only tidies up: then the first press leaves it alone, because
                 a cancellation would tear the cleanup that it is meant to cause.
         """
-        self.can_unwind = True
+        self.can_unwind: bool = True
         self._is_tidying = is_tidying
         self._is_spared = False
         self._coroutine = coroutine
@@ -157,7 +157,7 @@ class ThreadWork:
             name: The thread's name.
             can_unwind: True if the function can notice a cancel by itself, and so deserves the grace.
         """
-        self.can_unwind = can_unwind
+        self.can_unwind: bool = can_unwind
         self._function = function
         self._name = name
         self._is_ended = False
@@ -230,7 +230,7 @@ class ForeignWork:
 
     def __init__(self, future: asyncio.Future[Any]) -> None:
         """Wait for *future*, which must be of the running loop."""
-        self.can_unwind = False
+        self.can_unwind: bool = False
         self._future = future
 
     def start(

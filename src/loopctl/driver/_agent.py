@@ -66,10 +66,10 @@ class Agent:
             raise UsageError(f"config= takes a RunConfig, not {type(config).__name__}")
         if not isinstance(instructions, str):
             raise UsageError(f"instructions= takes a text, not {type(instructions).__name__}")
-        self.model = resolve_model(model)
-        self.tools = ToolRegistry(tools)
+        self.model: Model = resolve_model(model)
+        self.tools: ToolRegistry = ToolRegistry(tools)
         self.instructions = instructions
-        self.config = config if config is not None else RunConfig()
+        self.config: RunConfig = config if config is not None else RunConfig()
 
     def session(self, *, history: Iterable[Message] = (), store: Any = None, id: str | None = None) -> Session:
         """Begin a conversation; nothing is opened before the first run.

@@ -38,7 +38,10 @@ from loopctl.record import (
 from loopctl.streaming import Fanout
 
 if TYPE_CHECKING:
+    from loopctl.driver._config import RunConfig
     from loopctl.driver._session import Session
+    from loopctl.model import Model
+    from loopctl.tools import ToolRegistry
 
 __all__ = ["Execution"]
 
@@ -51,22 +54,22 @@ class Execution:
     def __init__(self, session: Session, message: UserMessage, signal: CancelSignal | CancelToken | None) -> None:
         """Prepare a run of *session* on *message*; *signal* ends it too, if it is given."""
         agent = session.agent
-        self.id = fresh_id("run")
+        self.id: str = fresh_id("run")
         self.session = session
         self.input = message
-        self.config = agent.config
-        self.model = agent.model
-        self.tools = agent.tools
-        self.instructions = agent.instructions
-        self.signal = CancelSignal.any_of(*(source for source in (session.signal, signal) if source is not None))
+        self.config: RunConfig = agent.config
+        self.model: Model = agent.model
+        self.tools: ToolRegistry = agent.tools
+        self.instructions: str = agent.instructions
+        self.signal: CancelSignal = CancelSignal.any_of(*(source for source in (session.signal, signal) if source is not None))
         self.token: CancelToken = self.signal.token
-        self.grace = Grace(self.config.grace)
-        self.scratch = Scratchpad()
-        self.brain = Brain(tools=frozenset(self.tools), limits=Limits(max_turns=self.config.max_turns))
-        self.loop = asyncio.get_running_loop()
-        self.fanout = Fanout(self.loop, self.token, self._on_deserted)
-        self.started_at = epoch()
-        self.started = monotonic()
+        self.grace: Grace = Grace(self.config.grace)
+        self.scratch: Scratchpad = Scratchpad()
+        self.brain: Brain = Brain(tools=frozenset(self.tools), limits=Limits(max_turns=self.config.max_turns))
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.fanout: Fanout = Fanout(self.loop, self.token, self._on_deserted)
+        self.started_at: float = epoch()
+        self.started: float = monotonic()
         self.run: Run | None = None
         self._waiters: set[asyncio.Future[None]] = set()
         self._task: asyncio.Task[None] | None = None

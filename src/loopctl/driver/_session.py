@@ -46,8 +46,8 @@ class Session:
         if problems:
             raise UsageError(f"this history cannot be continued: {'; '.join(problems)}")
         self.agent = agent
-        self.id = id if id is not None else fresh_id("session")
-        self.signal = CancelSignal()
+        self.id: str = id if id is not None else fresh_id("session")
+        self.signal: CancelSignal = CancelSignal()
         """Cancels the run that is active, or the next one if none is. Never replaced."""
         self._history = messages
         self._runs: deque[Run] = deque(maxlen=agent.config.keep_runs)

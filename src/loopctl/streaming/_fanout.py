@@ -46,7 +46,7 @@ class _Queue:
         self._open: set[str | int] = set()
         """Tools (by call id) and turns (by number) that the reader was handed the start of, and not the end."""
         self._is_stopped = False
-        self.is_done = False
+        self.is_done: bool = False
         self.waiter: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
@@ -111,14 +111,14 @@ class Fanout:
             token: The run's; once it has fired only closings are handed out.
             on_deserted: Called, from any thread, when the last reader has gone before the end.
         """
-        self.loop = loop
+        self.loop: asyncio.AbstractEventLoop = loop
         self._token = token
         self._on_deserted = on_deserted
         self._bound: float = _BOUND
         self._space: asyncio.Future[None] | None = None
         self._end: RunEnded | None = None
         self.readers: dict[int, _Queue] = {}
-        self.was_cut = False
+        self.was_cut: bool = False
         """True if a delivery was ended by a cancellation: that is where the run was caught."""
 
     def open(self) -> Reader:

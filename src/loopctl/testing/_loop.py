@@ -69,8 +69,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             spin_limit: Steps at one virtual instant after which the run is called a busy loop (`BusyLoop`).
         """
         super().__init__(_JumpingSelector(self._wait))
-        self.steps = 0
-        self.turns = 0
+        self.steps: int = 0
+        self.turns: int = 0
         self.limit = limit
         self.patience = patience
         self.blocked_after = blocked_after

@@ -43,7 +43,7 @@ class ScriptedModel:
         self.requests: list[ModelRequest] = []
         self.exchanges: list[Exchange] = []
         self.preparations: list[Exchange] = []
-        self.acloses = 0
+        self.acloses: int = 0
         self._replies = replies
         self._repeat = repeat
         self._prepare = prepare

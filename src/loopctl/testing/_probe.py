@@ -75,9 +75,9 @@ class Probe:
     def __init__(self) -> None:
         """Make an empty record; the factories of this package set the function."""
         self.function: Callable[..., Any] = _no_function
-        self.started = 0
+        self.started: int = 0
         self.cancelled = 0
-        self.ended = 0
+        self.ended: int = 0
         self.effects = 0
         self.is_cleaned_up = False
         self.threads: list[str] = []
