@@ -1,0 +1,70 @@
+"""From options to an agent: which model answers, with which tools."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from loopctl.cli._arguments import Options
+from loopctl.driver import Agent, RunConfig, resolve_model
+from loopctl.errors import MissingExtra, UsageError
+from loopctl.model import Model
+from loopctl.tools import Tool, load_tools
+
+__all__ = ["make_agent"]
+
+_KEY = "OPENAI_API_KEY"
+_WITH_KEY = "openai:gpt-5.2"
+_WITHOUT_KEY = "local"
+_OWN_SERVERS = ("local", "anthropic", "google")
+
+
+def make_agent(options: Options) -> Agent:
+    """Make the agent that *options* describe; nothing is opened yet.
+
+    Raises:
+        UsageError: A model, a base url or a tool cannot be had; the text says which and what to do.
+    """
+    config = RunConfig(stream=options.is_streaming)
+    if options.max_turns is not None:
+        config = RunConfig(stream=options.is_streaming, max_turns=options.max_turns)
+    tools = _load(options.tools) if options.tools is not None else []
+    return Agent(choose_model(options, os.environ), tools, options.system, config=config)
+
+
+def choose_model(options: Options, environ: Mapping[str, str]) -> Model:
+    """Give the model that *options* name, or that *environ* suggests.
+
+    Raises:
+        UsageError: There is no such model, or it cannot be had at that base url.
+    """
+    if options.base_url is None:
+        name = options.model or (_WITH_KEY if environ.get(_KEY) else _WITHOUT_KEY)
+        return resolve_model(name)
+    if options.model is None:
+        raise UsageError("--base-url needs --model: name the model as that server calls it")
+    return _model_at(options.model, options.base_url, environ)
+
+
+def _model_at(name: str, base_url: str, environ: Mapping[str, str]) -> Model:
+    provider, colon, rest = name.partition(":")
+    if provider in _OWN_SERVERS and (colon or provider == _WITHOUT_KEY):
+        raise UsageError(f"--base-url does not go with the model {name!r}: it is for openai:, ollama: and plain names")
+    try:
+        from loopctl.providers.openai import OpenAIModel, from_ollama_name
+    except ImportError as error:
+        raise MissingExtra.of("--base-url", "openai") from error
+    if provider == "ollama" and colon:
+        return from_ollama_name(rest, base_url=base_url)
+    # Any other colon belongs to the server's own name of the model: `llama3.2:1b`.
+    plain = rest if provider == "openai" and colon else name
+    if not plain.strip():
+        raise UsageError(f"--model {name!r} names no model")
+    return OpenAIModel(plain, base_url=base_url, api_key=environ.get(_KEY))
+
+
+def _load(text: str) -> list[Tool]:
+    try:
+        return load_tools(text)
+    except SystemExit as error:
+        raise UsageError(f"--tools {text}: importing it ended with SystemExit({error.code!r})") from error

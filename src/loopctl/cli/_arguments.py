@@ -1,0 +1,140 @@
+"""The command line: its words, their help, and the options as data.
+
+Rules: `--help` looks the same in every terminal, as docs/reference/cli.md quotes it; a wrong command line is one line
+on stderr and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from typing import Literal, NoReturn
+
+__all__ = ["Options", "parse", "parsers"]
+
+_MODELS = """\
+models:
+  local                 a small model on this machine, no key needed (extra: local)
+  local:/path/m.gguf    any model that llama.cpp runs
+  openai:NAME           OpenAI, with OPENAI_API_KEY
+  ollama:NAME           Ollama on this machine, or at OLLAMA_HOST
+  NAME                  with --base-url: what that server calls it
+
+Without --model: openai:gpt-5.2 if OPENAI_API_KEY is set, else local."""
+
+_CHAT = """\
+Talk to a model. Ctrl-C stops a reply and brings the prompt back; pressed again
+while it is stopping, it leaves. Ctrl-D at the prompt leaves. /help lists the rest."""
+
+_RUN = """\
+Run once: the reply goes to stdout, everything else to stderr. Ctrl-C stops it."""
+
+_CODES = """\
+exit codes:
+  0 completed      1 failed, or out of turns      2 called wrongly
+  124 deadline     130 stopped by Ctrl-C or by another     143 stopped by SIGTERM"""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says."""
+
+    command: Literal["chat", "run"]
+    model: str | None = None
+    base_url: str | None = None
+    system: str = ""
+    tools: str | None = None
+    max_turns: int | None = None
+    is_streaming: bool = True
+    input: str = ""
+    """What to ask, for `run`; `-` reads stdin."""
+    output: Literal["text", "json", "events"] = "text"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"loopctl: {message}. See: {self.prog} --help\n")
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """Give the parser of each command, by the command as one types it; the first is that of `loopctl` itself."""
+    form = partial(argparse.RawDescriptionHelpFormatter, max_help_position=26, width=88)
+    main = _Parser(
+        prog="loopctl",
+        usage="loopctl [--version] {chat,run} ...",
+        description="Run a model with tools, and stop it at any instant, cleanly.",
+        formatter_class=form,
+    )
+    main.add_argument("--version", action="version", version=f"loopctl {version('loopctl-py')}")
+    commands = main.add_subparsers(dest="command", metavar="{chat,run}", required=True, parser_class=_Parser)
+    chat = commands.add_parser(
+        "chat",
+        help="talk to a model at the terminal",
+        usage="loopctl chat [options]",
+        description=_CHAT,
+        epilog=_MODELS,
+        formatter_class=form,
+    )
+    run = commands.add_parser(
+        "run",
+        help="run once, for scripts",
+        usage='loopctl run [options] "what to ask"',
+        description=_RUN,
+        epilog=f"{_CODES}\n\n{_MODELS}",
+        formatter_class=form,
+    )
+    run.add_argument("input", metavar="INPUT", help="what to ask; - reads it from stdin")
+    for parser in (chat, run):
+        _add_shared(parser)
+    shape = run.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print the record of the run as one JSON object")
+    shape.add_argument("--events", action="store_true", help="print each event as one line of JSON")
+    return {"loopctl": main, "loopctl chat": chat, "loopctl run": run}
+
+
+def _add_shared(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", metavar="NAME", help="what answers; see below")
+    parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible server, up to its /v1")
+    parser.add_argument("--system", metavar="TEXT", default="", help="instructions for the model")
+    parser.add_argument("--tools", metavar="M:F,...", help="functions it may call: module:function,...")
+    parser.add_argument("--max-turns", metavar="N", type=_count, help="model requests per run, at most (50)")
+    parser.add_argument("--no-stream", action="store_true", help="ask for whole replies")
+
+
+def _count(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return number
+
+
+def parse(argv: Sequence[str] | None) -> Options:
+    """Read a command line.
+
+    Args:
+        argv: The arguments after the command's name; None takes the process's own.
+
+    Raises:
+        SystemExit: It is wrong (2), or asked for help or the version (0), which was printed.
+    """
+    found = parsers()["loopctl"].parse_args(argv)
+    return Options(
+        command=found.command,
+        model=found.model,
+        base_url=found.base_url,
+        system=found.system,
+        tools=found.tools,
+        max_turns=found.max_turns,
+        is_streaming=not found.no_stream,
+        input=getattr(found, "input", ""),
+        output=_output(found),
+    )
+
+
+def _output(found: argparse.Namespace) -> Literal["text", "json", "events"]:
+    if getattr(found, "json", False):
+        return "json"
+    return "events" if getattr(found, "events", False) else "text"

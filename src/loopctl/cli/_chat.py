@@ -1,0 +1,173 @@
+"""`loopctl chat`: a conversation at the terminal.
+
+Rules: one event loop for everything, so that abandoned work can end while the prompt waits; one run at a time; after a
+stop the prompt is back and the next message just works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from importlib.metadata import version
+
+from loopctl.cli._commands import perform_command
+from loopctl.cli._exit import COMPLETED, INTERRUPTED, TERMINATED, code_of
+from loopctl.cli._presses import Presses
+from loopctl.cli._prompt import Prompt, PromptInterrupted, make_prompt
+from loopctl.cli._render import Renderer
+from loopctl.cli._report import failure_line, stop_line
+from loopctl.cli._screen import Screen
+from loopctl.cli._setup import is_still_busy, make_ready
+from loopctl.concurrency import monotonic
+from loopctl.driver import RunHandle, Session
+from loopctl.errors import Cancelled
+from loopctl.record import Run
+
+__all__ = ["Chat", "chat"]
+
+_HINT = "The conversation goes on as if you had not asked; /adopt keeps what it had said."
+
+
+async def chat(session: Session, presses: Presses) -> int:
+    """Talk until the person leaves.
+
+    Returns:
+        The exit code.
+
+    Cancellation:
+        Cancels the run that is going on, waits for its end, and leaves.
+    """
+    screen = Screen(sys.stdout, os.environ)
+    talk = Chat(session, screen, make_prompt(screen, os.environ), presses)
+    return await talk.greet() or await talk.talk()
+
+
+class Chat:
+    """One conversation at one terminal."""
+
+    def __init__(self, session: Session, screen: Screen, prompt: Prompt, presses: Presses) -> None:
+        """Let *session* talk with who sits at *prompt* and *screen*."""
+        self._session = session
+        self._screen = screen
+        self._prompt = prompt
+        self._presses = presses
+        self._is_warned = False
+        self._is_hinted = False
+        self._last_code = COMPLETED
+        self._told_stragglers: set[int] = set()
+
+    async def greet(self) -> int:
+        """Say who is there and how to stop and to leave, and load the model.
+
+        Returns:
+            0, or the exit code if loading was stopped.
+
+        Cancellation:
+            Stops loading.
+        """
+        model, screen = self._session.agent.model, self._screen
+        started = monotonic()
+        screen.show(f"⋯ loading {model.name} (Ctrl-C leaves)")
+        try:
+            await make_ready(model, self._presses)
+        except Cancelled as stop:
+            screen.line(f"stopped while {model.name} was loading", "yellow")
+            return TERMINATED if stop.reason.origin == "shutdown" else INTERRUPTED
+        seconds = monotonic() - started
+        loaded = f", loaded in {seconds:.1f} s" if hasattr(model, "prepare") else ""
+        screen.line(f"loopctl {version('loopctl-py')} · {model.name}{loaded}", "bold")
+        if sys.stdin.isatty():
+            screen.line("Ctrl-C stops a reply, Ctrl-D leaves, /help lists the rest.", "dim")
+        return COMPLETED
+
+    async def talk(self) -> int:
+        """Take messages until the end.
+
+        Returns:
+            The exit code.
+
+        Cancellation:
+            Cancels the run that is going on, and waits for its end.
+        """
+        with self._presses.chatting():
+            while not self._presses.is_terminated:
+                try:
+                    message = await self._read()
+                except EOFError:
+                    self._screen.fresh()
+                    # A person leaves; a script wants to know how it went.
+                    return COMPLETED if sys.stdin.isatty() else self._last_code
+                except PromptInterrupted:
+                    if self._is_warned and not self._presses.is_terminated:
+                        return COMPLETED
+                    self._warn()
+                    continue
+                self._is_warned = False
+                if await self._answer(message):
+                    return COMPLETED
+        return TERMINATED
+
+    async def _read(self) -> str:
+        self._tell_late_ends()
+        loop = asyncio.get_running_loop()
+        with self._presses.prompting(lambda: loop.call_soon_threadsafe(self._prompt.interrupt)):
+            if self._presses.take() or self._presses.is_terminated:
+                raise PromptInterrupted
+            try:
+                return await self._prompt.read()
+            finally:
+                self._presses.take()
+
+    def _warn(self) -> None:
+        if not self._presses.is_terminated:
+            self._is_warned = True
+            self._screen.line()
+            self._screen.line("Nothing is running. Press Ctrl-C again to leave.", "dim")
+
+    async def _answer(self, message: str) -> bool:
+        """Do what *message* says; True if that is to leave."""
+        text = message.strip()
+        if not text:
+            return False
+        if text.startswith("/"):
+            return perform_command(text, self._session, self._screen)
+        await self._run(text)
+        return False
+
+    async def _run(self, text: str) -> None:
+        renderer = Renderer(self._screen, shows_thinking=True)
+        async with self._session.start(text) as handle:
+            with self._presses.running(handle.cancel):
+                run = await _follow(handle, renderer)
+        self._last_code = code_of(run)
+        await self._report(run, renderer.words)
+
+    async def _report(self, run: Run, words: int) -> None:
+        screen = self._screen
+        if run.stop is not None:
+            if screen.is_open:
+                screen.mark(" … [stopped]", "yellow")
+            busy = await is_still_busy(self._session.agent.model, run)
+            screen.line(f"■ {stop_line(run, words, is_busy=busy)}", "yellow")
+            if not self._is_hinted and (words or run.tool_calls):
+                self._is_hinted = True
+                screen.line(f"  {_HINT}", "dim")
+        elif run.error is not None:
+            screen.fresh()
+            notes = Screen(sys.stderr, os.environ)
+            notes.line(f"loopctl: {failure_line(run, words)}", "red")
+        screen.fresh()
+
+    def _tell_late_ends(self) -> None:
+        for straggler in self._session.stragglers:
+            if straggler.is_ended and id(straggler) not in self._told_stragglers:
+                self._told_stragglers.add(id(straggler))
+                how = "with an error" if straggler.error is not None else "normally"
+                self._screen.line(f"  {straggler.name} ended after all, {how}, after {straggler.age:.1f} s", "dim")
+
+
+async def _follow(handle: RunHandle, renderer: Renderer) -> Run:
+    async for event in handle:
+        renderer.take(event)
+    return await handle

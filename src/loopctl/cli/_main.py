@@ -1,0 +1,105 @@
+"""The frame around both commands: options, signals, the event loop, errors as one line, an end that is bounded.
+
+Rules: an error of ours, of a model or of a tool is one line on stderr and an exit code, never a traceback, unless
+LOOPCTL_DEBUG is set; signal handlers are there from the first thing that can wait to the last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from loopctl.cli._agent import make_agent
+from loopctl.cli._arguments import Options, parse
+from loopctl.cli._chat import chat
+from loopctl.cli._exit import FAILED, INTERRUPTED, USAGE, leave, silence_stdout
+from loopctl.cli._presses import Presses
+from loopctl.cli._report import one_line
+from loopctl.cli._run import run_once
+from loopctl.concurrency import interrupts, run
+from loopctl.driver import Agent, Session
+from loopctl.errors import LoopError, UsageError
+
+__all__ = ["command"]
+
+_DEBUG = "LOOPCTL_DEBUG"
+
+
+def command(argv: Sequence[str] | None = None) -> int:
+    """Run the command; see `loopctl.cli.main`.
+
+    Raises:
+        SystemExit: The command line is wrong, or asked for help.
+    """
+    options = parse(argv)
+    _prepare_streams()
+    presses = Presses()
+    with interrupts(presses):
+        code, has_loose_ends = _guarded(options, presses)
+        return leave(code, has_loose_ends=has_loose_ends)
+
+
+def _guarded(options: Options, presses: Presses) -> tuple[int, bool]:
+    try:
+        return _perform(options, presses)
+    except KeyboardInterrupt:
+        return INTERRUPTED, True
+    except UsageError as error:
+        return _say(error, str(error), USAGE), False
+    except LoopError as error:
+        return _say(error, str(error), FAILED), False
+    except BrokenPipeError:
+        silence_stdout()
+        return FAILED, True
+    except Exception as error:
+        text = f"a fault in loopctl: {type(error).__name__}: {error}. {_DEBUG}=1 shows where; please report it"
+        return _say(error, text, FAILED), True
+
+
+def _perform(options: Options, presses: Presses) -> tuple[int, bool]:
+    text = options.input
+    if text == "-":
+        text = sys.stdin.read()
+    if options.command == "run" and not text.strip():
+        raise UsageError("there is nothing to ask: the input is empty")
+    return run(_main(make_agent(options), options, text, presses))
+
+
+async def _main(agent: Agent, options: Options, text: str, presses: Presses) -> tuple[int, bool]:
+    session = agent.session()
+    try:
+        if options.command == "chat":
+            code = await chat(session, presses)
+        else:
+            code = await run_once(session, text, options.output, presses)
+    finally:
+        await agent.aclose()
+    return code, _has_loose_ends(session)
+
+
+def _has_loose_ends(session: Session) -> bool:
+    """True if work is left: abandoned, or tasks that a tool has made."""
+    return any(not straggler.is_ended for straggler in session.stragglers) or len(asyncio.all_tasks()) > 1
+
+
+def _say(error: BaseException, text: str, code: int) -> int:
+    if os.environ.get(_DEBUG):
+        traceback.print_exception(error)
+    print(f"loopctl: {one_line(text)}", file=sys.stderr)
+    return code
+
+
+def _prepare_streams() -> None:
+    """Let no character that a stream's encoding lacks raise, and no log of a library reach the terminal."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    if os.environ.get(_DEBUG):
+        logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
+    else:
+        logging.getLogger().addHandler(logging.NullHandler())

@@ -1,0 +1,173 @@
+"""A run's events as a person follows them: text as it comes, one line for each tool call.
+
+Rules: text goes to one screen and everything else to another, which may be the same. On a terminal a running tool has
+a line that is rewritten; elsewhere its start, its words and its end are lines of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from loopctl.cli._screen import Screen, shorten
+from loopctl.record import (
+    AttemptReset,
+    CallStatus,
+    Event,
+    RunEnded,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallRecord,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+
+__all__ = ["Renderer", "call_text"]
+
+_MARKS = {
+    CallStatus.COMPLETED: ("✓", "green"),
+    CallStatus.FAILED: ("✗", "red"),
+    CallStatus.DENIED: ("✗", "yellow"),
+    CallStatus.NOT_STARTED: ("·", "dim"),
+    CallStatus.INTERRUPTED: ("■", "yellow"),
+    CallStatus.ABANDONED: ("■", "red"),
+}
+_VALUE = 40
+_ARGUMENTS = 100
+_RESULT = 80
+
+
+class Renderer:
+    """Shows the events of one run."""
+
+    def __init__(self, text: Screen, notes: Screen | None = None, *, shows_thinking: bool = False) -> None:
+        """Show text on *text*, the rest on *notes* (None: the same screen)."""
+        self._text = text
+        self._notes = notes if notes is not None else text
+        self._shows_thinking = shows_thinking
+        self._is_thinking = False
+        self._in_word = False
+        self._is_parted = True
+        self._calls: dict[str, ToolCallRecord] = {}
+        self.words = 0
+        """How many words of text were shown."""
+
+    def take(self, event: Event) -> None:
+        """Show *event*."""
+        match event:
+            case TextDelta():
+                self._say(event.text)
+            case ThinkingDelta():
+                self._think(event.text)
+            case TurnStarted():
+                self._wait(f"⋯ waiting for {event.model} (Ctrl-C stops)")
+            case ToolStarted() | ToolProgress() | ToolFinished():
+                self._tool(event)
+            case AttemptReset():
+                self._note("that attempt failed, another begins: what it said is void", "yellow")
+            case TurnEnded():
+                self._part()
+            case RunEnded():
+                self._notes.erase()
+
+    def _say(self, text: str) -> None:
+        self._notes.erase()
+        if self._is_thinking:
+            self._text.fresh()
+            self._is_thinking = False
+        elif self._is_parted and self._text.is_open:
+            self._text.write("\n")
+        self._is_parted = False
+        self._text.write(text)
+        self._count(text)
+
+    def _count(self, text: str) -> None:
+        words = text.split()
+        if not words:
+            self._in_word = self._in_word and not text
+            return
+        goes_on = self._in_word and not text[0].isspace()
+        self.words += len(words) - goes_on
+        self._in_word = not text[-1].isspace()
+
+    def _think(self, text: str) -> None:
+        if not self._shows_thinking:
+            return
+        if not self._is_thinking:
+            self._text.fresh()
+            self._is_thinking = True
+        self._text.write(text, "dim")
+
+    def _part(self) -> None:
+        self._notes.erase()
+        self._in_word = False
+        self._is_parted = True
+
+    def _tool(self, event: ToolStarted | ToolProgress | ToolFinished) -> None:
+        match event:
+            case ToolStarted():
+                self._calls[event.id] = event.call
+                self._running(event.call, "")
+            case ToolProgress():
+                call = self._calls.get(event.id)
+                if call is not None:
+                    self._running(call, _progress(event))
+            case ToolFinished():
+                self._calls.pop(event.id, None)
+                mark, style = _MARKS[event.call.status]
+                self._note(f"{mark} {_finished(event.call)}", style)
+
+    def _running(self, call: ToolCallRecord, progress: str) -> None:
+        line = f"⋯ {progress} {call_text(call)}" if progress else f"⋯ {call_text(call)}"
+        if self._notes.can_rewrite:
+            self._wait(line)
+        else:
+            self._note(line, "dim")
+
+    def _wait(self, line: str) -> None:
+        self._end_of_text()
+        self._notes.show(line)
+
+    def _note(self, line: str, style: str) -> None:
+        self._end_of_text()
+        self._notes.line(line, style)
+
+    def _end_of_text(self) -> None:
+        if self._text.is_terminal or self._text is self._notes:
+            self._text.fresh()
+
+
+def call_text(call: ToolCallRecord) -> str:
+    """Give a call as one would write it, shortened."""
+    return f"{call.name}({_arguments(call.arguments)})"
+
+
+def _arguments(arguments: Mapping[str, Any]) -> str:
+    pairs = (f"{name}={shorten(_value(value), _VALUE)}" for name, value in arguments.items())
+    return shorten(", ".join(pairs), _ARGUMENTS)
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _progress(event: ToolProgress) -> str:
+    percent = "" if event.fraction is None else f"{event.fraction * 100:.0f} %"
+    return " ".join(part for part in (percent, shorten(event.message, _VALUE)) if part)
+
+
+def _finished(call: ToolCallRecord) -> str:
+    status = call.status.value.replace("_", " ")
+    took = ""
+    if call.started_at is not None and call.ended_at is not None:
+        took = f" in {_seconds(call.ended_at - call.started_at)}"
+    why = f": {shorten(call.result, _RESULT)}" if call.status is CallStatus.FAILED and call.result else ""
+    return f"{call_text(call)} {status}{took}{why}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -1,0 +1,149 @@
+"""The report of a run that did not complete, in one line: what, where, how fast, what had already happened.
+
+Rules: pure; only what the record says. A call that was interrupted or abandoned is never said to have had no effect.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterable
+
+from loopctl.record import CallStatus, CancelReason, Checkpoint, Run, Stop, StragglerRecord
+
+__all__ = ["count_words", "failure_line", "one_line", "stop_line", "summary"]
+
+_WHERE = {
+    Checkpoint.TURN_ENTRY: "before the model was asked",
+    Checkpoint.MODEL_REQUEST: "while waiting for the reply",
+    Checkpoint.STREAM_EVENT: "in the middle of the reply",
+    Checkpoint.STREAM_WAIT: "while waiting to ask the model again",
+    Checkpoint.RESCUE: "before asking once more without streaming",
+    Checkpoint.BETWEEN_CALLS: "between two tool calls",
+    Checkpoint.WAVE: "before the next tool calls",
+    Checkpoint.TOOL_CALL: "in a tool",
+    Checkpoint.RECOVERY_WAIT: "while waiting to try a tool again",
+    Checkpoint.PIPELINE: "in a layer around a call",
+    Checkpoint.APPROVAL: "while waiting for approval",
+    Checkpoint.DELIVERY: "while the reply was being shown",
+    Checkpoint.SETUP: "while the model was starting",
+}
+_SIGNALS = {"SIGINT": "Ctrl-C", "SIGTERM": "SIGTERM"}
+_ORIGINS = {
+    "user": "on request",
+    "deadline": "at its deadline",
+    "stall": "because nothing happened any more",
+    "budget": "at its token budget",
+    "disconnect": "because nobody reads it any more",
+    "shutdown": "by a shutdown",
+    "observer": "by a rule",
+    "caller": "by the program",
+    "parent": "with the run around it",
+}
+_STATUS = {
+    CallStatus.COMPLETED: "completed",
+    CallStatus.FAILED: "failed",
+    CallStatus.DENIED: "denied",
+    CallStatus.INTERRUPTED: "interrupted, effect unknown",
+    CallStatus.ABANDONED: "abandoned, may still have an effect",
+    CallStatus.NOT_STARTED: "not started",
+}
+_NAMED = 4
+"""Calls of one status that are named; of more, the rest is counted."""
+
+
+def stop_line(run: Run, words: int | None = None, *, is_busy: bool = False) -> str:
+    """Say how *run* was stopped.
+
+    Args:
+        run: A cancelled run.
+        words: How many words were shown; None counts those that the run had accepted.
+        is_busy: True if the local server still works on what was dropped.
+    """
+    stop = run.stop
+    assert stop is not None, "only a cancelled run was stopped"
+    parts = [f"{_cause(stop.reason)} {_place(run, stop)} [{stop.checkpoint.name}] after {_milliseconds(stop.latency)}"]
+    parts += summary(run, words)
+    if is_busy:
+        parts.append("the local server is still busy with the prompt")
+    return one_line("; ".join(parts))
+
+
+def failure_line(run: Run, words: int | None = None) -> str:
+    """Say why *run* failed or ended early, and what had already happened."""
+    parts = summary(run, words) if run.tool_calls or words or run.stragglers else []
+    already = f" [{'; '.join(parts)}]" if parts else ""
+    return one_line(f"{run.error}{already}")
+
+
+def summary(run: Run, words: int | None = None) -> list[str]:
+    """Say what had already happened in *run*: the text, the tool calls by status, what still runs."""
+    shown = count_words(run) if words is None else words
+    parts = [f"{shown} word{'' if shown == 1 else 's'} shown" if shown else "nothing shown"]
+    if run.usage.output_tokens is not None:
+        more = " or more" if run.usage.is_partial else ""
+        parts[0] += f" ({run.usage.output_tokens} tokens{more})"
+    if run.tool_calls:
+        parts.append(f"tools: {_calls(run)}")
+    if run.stragglers:
+        parts.append(f"still running: {', '.join(map(_straggler, run.stragglers))}")
+    return parts
+
+
+def count_words(run: Run) -> int:
+    """Count the words of all replies of *run*, the unfinished one included."""
+    return sum(len(turn.reply.text.split()) for turn in run.turns)
+
+
+def one_line(text: str) -> str:
+    """Give *text* without line breaks."""
+    return " ".join(text.split())
+
+
+def _cause(reason: CancelReason) -> str:
+    name = _SIGNALS.get(reason.requested_by)
+    if name is not None:
+        return f"stopped by {name}"
+    return f"stopped {_ORIGINS[reason.origin]}" + (f" ({reason.message})" if reason.message else "")
+
+
+def _place(run: Run, stop: Stop) -> str:
+    if stop.checkpoint is Checkpoint.TOOL_CALL:
+        running = [
+            call.name for call in run.tool_calls if call.status in {CallStatus.INTERRUPTED, CallStatus.ABANDONED}
+        ]
+        return f"in the tool {running[0]}" if running else "as a tool ended"
+    if stop.checkpoint is Checkpoint.STREAM_EVENT and not _has_begun(run):
+        return "while waiting for the reply"
+    return _WHERE[stop.checkpoint]
+
+
+def _has_begun(run: Run) -> bool:
+    return bool(run.turns) and bool(run.turns[-1].reply.blocks)
+
+
+def _milliseconds(seconds: float) -> str:
+    milliseconds = seconds * 1000
+    return f"{milliseconds:.0f} ms" if milliseconds >= 1 else "less than 1 ms"
+
+
+def _calls(run: Run) -> str:
+    by_status = {status: [call.name for call in run.tool_calls if call.status is status] for status in _STATUS}
+    return ", ".join(
+        f"{len(names)} {_STATUS[status]} ({_names(names)})" for status, names in by_status.items() if names
+    )
+
+
+def _names(names: Iterable[str]) -> str:
+    every = list(names)
+    more = f" and {len(every) - _NAMED} more" if len(every) > _NAMED else ""
+    return ", ".join(every[:_NAMED]) + more
+
+
+def _straggler(straggler: StragglerRecord) -> str:
+    at = f" at {_short_path(straggler.where)}" if straggler.where else ""
+    return f"{straggler.name} ({straggler.kind}, {straggler.age:.1f} s){at}"
+
+
+def _short_path(where: str) -> str:
+    here = os.path.join(os.getcwd(), "")  # noqa: PTH109, PTH118 - a prefix of a text, not a path
+    return where.removeprefix(here)

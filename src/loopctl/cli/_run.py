@@ -1,0 +1,101 @@
+"""`loopctl run`: one run for scripts.
+
+Rules: stdout carries the text, or the record, or the events, and nothing else: what tools print goes to stderr. Each
+ending is told by the exit code, and in the record and the events also by themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from typing import Literal, TextIO
+
+from loopctl.cli._events import event_to_json, json_line
+from loopctl.cli._exit import FAILED, code_of, silence_stdout
+from loopctl.cli._presses import Presses
+from loopctl.cli._render import Renderer
+from loopctl.cli._report import failure_line, stop_line
+from loopctl.cli._screen import Screen
+from loopctl.cli._setup import is_still_busy
+from loopctl.driver import RunHandle, Session
+from loopctl.record import CancelReason, Event, Run, TextDelta
+
+__all__ = ["run_once"]
+
+_GONE = CancelReason("disconnect", "stdout was closed", "stdout")
+
+
+async def run_once(session: Session, text: str, output: Literal["text", "json", "events"], presses: Presses) -> int:
+    """Run *session* on *text* and print what *output* says.
+
+    Returns:
+        The exit code.
+
+    Cancellation:
+        Cancels the run, waits for its end, and prints nothing more.
+    """
+    stdout, notes = sys.stdout, Screen(sys.stderr, os.environ)
+    writer = _Writer(stdout, notes, output)
+    with redirect_stdout(sys.stderr):
+        async with session.start(text) as handle:
+            with presses.running(handle.cancel):
+                run = await _follow(handle, writer.take)
+        is_written = _guarded(lambda: writer.end(run))
+        if run.stop is not None:
+            busy = await is_still_busy(session.agent.model, run)
+            notes.line(f"loopctl: {stop_line(run, writer.words, is_busy=busy)}", "yellow")
+        elif run.error is not None:
+            notes.line(f"loopctl: {failure_line(run)}", "red")
+    return code_of(run) or (0 if is_written else FAILED)
+
+
+async def _follow(handle: RunHandle, take: Callable[[Event], None]) -> Run:
+    async for event in handle:
+        if not _guarded(lambda event=event: take(event)):  # type: ignore[misc]
+            handle.cancel(_GONE)
+            break
+    return await handle
+
+
+def _guarded(write: Callable[[], None]) -> bool:
+    """Call *write*; False if nobody reads stdout any more."""
+    try:
+        write()
+    except BrokenPipeError:
+        silence_stdout()
+        return False
+    return True
+
+
+class _Writer:
+    """Writes one run to stdout in one of the three shapes, and its notes to stderr."""
+
+    def __init__(self, stdout: TextIO, notes: Screen, output: Literal["text", "json", "events"]) -> None:
+        self._stdout = stdout
+        self._output = output
+        self._text = Screen(stdout, os.environ)
+        self._notes = notes
+        self._renderer = Renderer(self._text, notes)
+
+    @property
+    def words(self) -> int | None:
+        """How many words of text were shown; None if the text was not shown as text."""
+        return self._renderer.words if self._output == "text" else None
+
+    def take(self, event: Event) -> None:
+        if self._output == "events":
+            self._put(json_line(event_to_json(event)))
+        elif self._output == "text" or not isinstance(event, TextDelta):
+            self._renderer.take(event)
+
+    def end(self, run: Run) -> None:
+        self._notes.erase()
+        if self._output == "json":
+            self._put(json_line(run.to_json()))
+        self._text.fresh()
+
+    def _put(self, line: str) -> None:
+        self._stdout.write(line)
+        self._stdout.flush()

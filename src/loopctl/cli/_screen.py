@@ -1,0 +1,131 @@
+"""One output stream as a person sees it: colours, a line that is rewritten in place, text that cannot harm a terminal.
+
+Rules: colours only on a terminal and without NO_COLOR; a rewritten line only on a terminal that is not dumb; text of
+models and tools loses its control characters on a terminal and nothing anywhere else. Everything is flushed at once.
+
+Source: https://no-color.org; ECMA-48 (SGR, EL).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import unicodedata
+from collections.abc import Mapping
+from typing import TextIO
+
+__all__ = ["Screen", "cut", "shorten"]
+
+_STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_ERASE = "\r\x1b[K"
+# Everything below space but tab and newline, DEL, the C1 controls, and what turns the direction of text around.
+_HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_ASCII = {"✓": "+", "✗": "x", "■": "#", "…": "...", "·": "-", "⋯": "..."}
+
+
+class Screen:
+    """Writes to one stream."""
+
+    def __init__(self, stream: TextIO, environ: Mapping[str, str]) -> None:
+        """Write to *stream*; *environ* says what its terminal can do."""
+        self._stream = stream
+        self.is_terminal = stream.isatty()
+        is_dumb = environ.get("TERM", "dumb") == "dumb"
+        self.has_colors = self.is_terminal and not is_dumb and not environ.get("NO_COLOR")
+        self.can_rewrite = self.is_terminal and not is_dumb
+        self._is_ascii = not _can_encode(stream, "".join(_ASCII))
+        self._has_live_line = False
+        self.is_open = False
+        """True if the last line that was written has no end yet."""
+
+    def write(self, text: str, style: str = "") -> None:
+        """Write *text*, words of somebody else, where the last one ended.
+
+        Raises:
+            OSError: The stream was closed at its other side.
+        """
+        if not text:
+            return
+        self.erase()
+        self._put(self.styled(_HARMFUL.sub("", text) if self.is_terminal else text, style))
+        self.is_open = not text.endswith("\n")
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """Write *text* as a line of its own."""
+        self.fresh()
+        safe = _HARMFUL.sub("", text) if self.is_terminal else text
+        self._put(self.styled(self._plain(safe), style) + "\n")
+
+    def mark(self, text: str, style: str = "dim") -> None:
+        """Write *text*, words of ours, at the end of what was written."""
+        self.erase()
+        self._put(self.styled(self._plain(text), style))
+        self.is_open = True
+
+    def fresh(self) -> None:
+        """Begin a new line if the last one has no end yet."""
+        self.erase()
+        if self.is_open:
+            self._put("\n")
+            self.is_open = False
+
+    def show(self, text: str) -> None:
+        """Show *text* on a line that the next output erases; nothing where that cannot be done."""
+        if not self.can_rewrite:
+            return
+        self.fresh()
+        width = shutil.get_terminal_size().columns
+        self._put(self.styled(cut(self._plain(_HARMFUL.sub(" ", text)), width - 1), "dim"))
+        self._has_live_line = True
+
+    def erase(self) -> None:
+        """Take the line that `show` wrote away."""
+        if self._has_live_line:
+            self._has_live_line = False
+            self._put(_ERASE)
+
+    def styled(self, text: str, style: str) -> str:
+        """Give *text* in *style*, where there are colours."""
+        if not self.has_colors or style not in _STYLES or not text:
+            return text
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
+
+    def _plain(self, text: str) -> str:
+        if self._is_ascii:
+            for sign, plain in _ASCII.items():
+                text = text.replace(sign, plain)
+        return text
+
+    def _put(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+def shorten(text: str, length: int) -> str:
+    """Give *text* on one line, in *length* characters at most."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= length else flat[: length - 1] + "…"
+
+
+def cut(text: str, columns: int) -> str:
+    """Give as much of the beginning of *text* as fits in *columns* of a terminal."""
+    used = 0
+    for index, character in enumerate(text):
+        used += _width(character)
+        if used > columns:
+            return text[:index]
+    return text
+
+
+def _width(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
+
+
+def _can_encode(stream: TextIO, text: str) -> bool:
+    try:
+        text.encode(getattr(stream, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
