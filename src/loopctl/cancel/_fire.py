@@ -8,8 +8,9 @@ Invariants:
    marked and its waiters are woken, also if an earlier cancel was torn in the middle by a `KeyboardInterrupt` or its
    thread is not running just now.
 3. In one thread, a latch's callbacks are run by one activation. A cancel from inside such a callback, or from a signal
-   handler that interrupts it, leaves the rest to that activation: the stack does not grow with the number of callbacks.
-   An activation that was torn is gone, and with it its claim: it is known by a weak reference only.
+   handler that interrupts it, leaves the rest to that activation: neither the stack nor the work grows with the number
+   of callbacks that cancel again. An activation that was torn is gone, and with it its claim: it is known by a weak
+   reference only.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ __all__ = ["fire", "seal_latch"]
 def fire(latch: Latch, reason: CancelReason, level: int) -> bool:
     """Cancel *latch* and all below it; True if that fired it or raised its urgency."""
     cause = Cause(reason, time.monotonic(), level)
+    known = len(latch._later)
     changed = latch._claim(cause)
+    if not changed and len(latch._later) == known and _is_telling(latch):
+        return False  # this thread has marked and woken the tree, and there is no news for it
     # A seal that came after this call's own claim leaves the callbacks to it.
     if changed or not latch._is_sealed():
         tree = _mark(latch, cause)
@@ -91,7 +95,7 @@ class _Activation:
 def _tell(tree: list[Latch]) -> None:
     """Run every callback whose level is reached, the newest first; raise the first error that is not to be logged."""
     activation = _Activation()
-    mine = [latch for latch in tree if latch._entries and _begin(latch, activation)]
+    mine = [latch for latch in tree if (latch._entries or latch is tree[0]) and _begin(latch, activation)]
     failures: list[BaseException] = []
     try:
         while due := _due_callbacks(mine):
@@ -114,12 +118,16 @@ def _tell_each(due: list[Callback], failures: list[BaseException]) -> None:
 
 def _begin(latch: Latch, activation: _Activation) -> bool:
     """Claim the telling of *latch* in this thread; False if an activation further down this stack has it."""
-    thread = threading.get_ident()
-    current = latch._telling.get(thread)
-    if current is not None and current() is not None:
+    if _is_telling(latch):
         return False
-    latch._telling[thread] = weakref.ref(activation)
+    latch._telling[threading.get_ident()] = weakref.ref(activation)
     return True
+
+
+def _is_telling(latch: Latch) -> bool:
+    """Is an activation further down this stack telling *latch*?"""
+    activation = latch._telling.get(threading.get_ident())
+    return activation is not None and activation() is not None
 
 
 def _due_callbacks(latches: list[Latch]) -> list[Callback]:
