@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from loopctl.record import CancelReason, Run
 
@@ -26,7 +26,7 @@ __all__ = [
     "code_of_reason",
     "end_now",
     "leave",
-    "silence_stdout",
+    "silence",
 ]
 
 COMPLETED = 0
@@ -74,18 +74,17 @@ def leave(code: int, *, has_loose_ends: bool) -> int:
         try:
             stream.flush()
         except (OSError, ValueError):  # closed at the other side, or here
-            if stream is sys.stdout:
-                silence_stdout()
+            silence(stream)
     if has_loose_ends or threading.active_count() > 1:
         end_now(code)
     return code
 
 
-def silence_stdout() -> None:
-    """Let nothing complain any more that nobody reads stdout."""
+def silence(stream: TextIO) -> None:
+    """Let nothing complain any more that nobody reads *stream*."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
     except (OSError, ValueError):  # it is no file, in a test for instance
         return

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from loopctl.cli._agent import make_agent
 from loopctl.cli._arguments import Options, parse
 from loopctl.cli._chat import chat
-from loopctl.cli._exit import FAILED, INTERRUPTED, USAGE, leave, silence_stdout
+from loopctl.cli._exit import FAILED, INTERRUPTED, USAGE, leave, silence
 from loopctl.cli._presses import Presses
 from loopctl.cli._report import one_line
 from loopctl.cli._run import run_once
@@ -54,7 +54,7 @@ def _guarded(options: Options, presses: Presses) -> tuple[int, bool]:
     except LoopError as error:
         return _say(error, str(error), FAILED), False
     except BrokenPipeError:
-        silence_stdout()
+        silence(sys.stdout)
         return FAILED, True
     except Exception as error:
         text = f"a fault in loopctl: {type(error).__name__}: {error}. {_DEBUG}=1 shows where; please report it"

@@ -13,7 +13,7 @@ from contextlib import redirect_stdout
 from typing import Literal, TextIO
 
 from loopctl.cli._events import event_to_json, json_line
-from loopctl.cli._exit import FAILED, code_of, silence_stdout
+from loopctl.cli._exit import FAILED, code_of, silence
 from loopctl.cli._presses import Presses
 from loopctl.cli._render import Renderer
 from loopctl.cli._report import failure_line, stop_line
@@ -41,8 +41,8 @@ async def run_once(session: Session, text: str, output: Literal["text", "json", 
     with redirect_stdout(sys.stderr):
         async with session.start(text) as handle:
             with presses.running(handle.cancel):
-                run = await _follow(handle, writer.take)
-        is_written = _guarded(lambda: writer.end(run))
+                run = await _follow(handle, writer)
+        is_written = writer.end(run)
         if run.stop is not None:
             busy = await is_still_busy(session.agent.model, run)
             notes.line(f"loopctl: {stop_line(run, writer.words, is_busy=busy)}", "yellow")
@@ -51,22 +51,12 @@ async def run_once(session: Session, text: str, output: Literal["text", "json", 
     return code_of(run) or (0 if is_written else FAILED)
 
 
-async def _follow(handle: RunHandle, take: Callable[[Event], None]) -> Run:
+async def _follow(handle: RunHandle, writer: _Writer) -> Run:
     async for event in handle:
-        if not _guarded(lambda event=event: take(event)):  # type: ignore[misc]
+        if not writer.take(event):
             handle.cancel(_GONE)
             break
     return await handle
-
-
-def _guarded(write: Callable[[], None]) -> bool:
-    """Call *write*; False if nobody reads stdout any more."""
-    try:
-        write()
-    except BrokenPipeError:
-        silence_stdout()
-        return False
-    return True
 
 
 class _Writer:
@@ -84,18 +74,29 @@ class _Writer:
         """How many words of text were shown; None if the text was not shown as text."""
         return self._renderer.words if self._output == "text" else None
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Event) -> bool:
+        """Write *event*; False if nobody reads stdout any more."""
         if self._output == "events":
-            self._put(json_line(event_to_json(event)))
-        elif self._output == "text" or not isinstance(event, TextDelta):
-            self._renderer.take(event)
+            return self._try(lambda: self._put(json_line(event_to_json(event))))
+        if self._output == "text" or not isinstance(event, TextDelta):
+            return self._try(lambda: self._renderer.take(event))
+        return True
 
-    def end(self, run: Run) -> None:
+    def end(self, run: Run) -> bool:
+        """Write what is written at the end; False if nobody reads stdout any more."""
         self._notes.erase()
         if self._output == "json":
-            self._put(json_line(run.to_json()))
-        self._text.fresh()
+            return self._try(lambda: self._put(json_line(run.to_json())))
+        return self._try(self._text.fresh)
 
     def _put(self, line: str) -> None:
         self._stdout.write(line)
         self._stdout.flush()
+
+    def _try(self, write: Callable[[], None]) -> bool:
+        try:
+            write()
+        except BrokenPipeError:
+            silence(self._stdout)
+            return False
+        return True
