@@ -1,0 +1,178 @@
+"""What an agent can be made of, and the errors of what it cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopctl import Agent, LoopError, MissingExtra, RunConfig, UnknownModel, UsageError
+from loopctl.messages import AssistantMessage, ToolCall, UserMessage
+from loopctl.testing import ScriptedModel, virtual_run
+
+MODEL = ScriptedModel("x", repeat=True)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"max_turns": 0},
+        {"max_turns": 1.5},
+        {"max_turns": True},
+        {"keep_runs": 0},
+        {"grace": -1},
+        {"grace": float("nan")},
+        {"grace": float("inf")},
+        {"grace": "1"},
+        {"turn_timeout": 0},
+        {"event_timeout": -2},
+        {"first_event_timeout": "soon"},
+        {"stream": 1},
+    ],
+)
+def test_a_number_out_of_range_is_named(values: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match=next(iter(values))):
+        RunConfig(**values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"deadline": 5.0},
+        {"stall_timeout": 5.0},
+        {"max_total_tokens": 5},
+        {"dispatch": "parallel"},
+        {"max_concurrency": 2},
+    ],
+)
+def test_what_is_not_built_yet_says_so_and_takes_its_default(values: dict[str, object]) -> None:
+    with pytest.raises(LoopError, match=f"{next(iter(values))} is not built yet") as caught:
+        RunConfig(**values)  # type: ignore[arg-type]
+    assert type(caught.value) is LoopError
+    RunConfig(deadline=None, stall_timeout=None, max_total_tokens=None, dispatch="sequential", max_concurrency=8)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"fallback_models": ["local"]},
+        {"observers": [print]},
+        {"middleware": [object()]},
+        {"approve": print},
+        {"recovery": object()},
+    ],
+)
+def test_parts_of_an_agent_that_are_not_built_yet_say_so(values: dict[str, object]) -> None:
+    with pytest.raises(LoopError, match=next(iter(values))):
+        Agent(MODEL, **values)  # type: ignore[arg-type]
+    Agent(MODEL, fallback_models=[], observers=[], middleware=[], approve=None, recovery=None)
+
+
+def test_a_store_is_not_built_yet() -> None:
+    with pytest.raises(LoopError, match="store"):
+        Agent(MODEL).session(store="runs.db")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("gpt-5.2", "openai:gpt-5.2"),
+        ("nobody:model", "openai:"),
+        ("anthropic:claude", "not built yet"),
+        ("google:gemini", "not built yet"),
+        ("", "known are"),
+    ],
+)
+def test_a_model_name_that_nothing_answers_to_says_what_does(name: str, words: str) -> None:
+    with pytest.raises(UnknownModel, match=words):
+        Agent(name)
+
+
+def test_a_provider_whose_package_is_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Entry:
+        name = "openai"
+
+        def load(self) -> object:
+            raise ModuleNotFoundError("no module named httpx2")
+
+    monkeypatch.setattr("loopctl.driver._models.entry_points", lambda **_: [Entry()])
+    with pytest.raises(MissingExtra, match=r"pip install 'loopctl-py\[openai\]'"):
+        Agent("openai:gpt-5.2")
+
+
+@pytest.mark.parametrize("model", [object(), 7, None])
+def test_something_that_is_no_model_is_refused(model: object) -> None:
+    with pytest.raises(UsageError, match="not a Model"):
+        Agent(model)  # type: ignore[arg-type]
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    def twin() -> str:
+        """Be one of two."""
+        return ""
+
+    with pytest.raises(UsageError, match="twin"):
+        Agent(MODEL, [twin, twin])
+
+
+def test_a_history_that_a_provider_would_reject_is_refused_at_once() -> None:
+    history = (UserMessage("a"), AssistantMessage((ToolCall("x", "f"),)))
+    with pytest.raises(UsageError, match="'x' has no result"):
+        Agent(MODEL).session(history=history)
+
+
+def test_a_session_can_be_named() -> None:
+    assert Agent(MODEL).session(id="mine").id == "mine"
+    with pytest.raises(UsageError, match="id"):
+        Agent(MODEL).session(id="")
+    assert Agent(MODEL).session().id != Agent(MODEL).session().id
+
+
+def test_only_so_many_runs_are_kept() -> None:
+    session = Agent(MODEL, config=RunConfig(keep_runs=3)).session()
+
+    async def main() -> None:
+        for number in range(5):
+            await session.run(str(number))
+
+    virtual_run(main)
+    assert [run.input.text for run in session.runs] == ["2", "3", "4"]
+
+
+@pytest.mark.parametrize("value", [None, 7, ["a"]])
+def test_an_input_that_is_no_text_is_refused(value: object) -> None:
+    async def main() -> None:
+        with pytest.raises(UsageError, match="UserMessage"):
+            Agent(MODEL).session().start(value)  # type: ignore[arg-type]
+
+    virtual_run(main)
+
+
+def test_a_signal_of_another_kind_is_refused() -> None:
+    async def main() -> None:
+        with pytest.raises(UsageError, match="signal="):
+            Agent(MODEL).session().start("a", signal=object())  # type: ignore[arg-type]
+
+    virtual_run(main)
+
+
+def test_an_instruction_and_the_tools_reach_the_model() -> None:
+    def look() -> str:
+        """Look around."""
+        return ""
+
+    model = ScriptedModel("x")
+    session = Agent(model, [look], "Be brief.").session()
+    virtual_run(lambda: session.run("a"))
+    assert model.requests[0].instructions == "Be brief."
+    assert [spec.name for spec in model.requests[0].tools] == ["look"]
+
+
+def test_closing_an_agent_closes_its_model() -> None:
+    closed: list[str] = []
+
+    class Closing(ScriptedModel):
+        async def aclose(self) -> None:
+            closed.append(self.name)
+
+    virtual_run(lambda: Agent(Closing("x")).aclose())
+    virtual_run(lambda: Agent(MODEL).aclose())
+    assert closed == ["scripted"]
