@@ -34,8 +34,9 @@ def _behind(function: Callable[..., Any]) -> Callable[..., Any] | None:
         return function.func
     if inspect.ismethod(function):
         return function.__func__
-    if hasattr(function, "__wrapped__"):
-        return typing.cast("Callable[..., Any]", function.__wrapped__)
+    wrapped: Callable[..., Any] | None = getattr(function, "__wrapped__", None)
+    if wrapped is not None:
+        return wrapped
     call = type(function).__call__
     return call if inspect.isfunction(call) and not inspect.isfunction(function) else None
 

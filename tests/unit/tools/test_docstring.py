@@ -123,6 +123,7 @@ def test_what_stands_at_the_parameter_goes_before_the_docstring():
         a: Annotated[int, Field(description="From Field.", ge=1)],
         b: Annotated[int, "From text."],
         c: Annotated[int, Field(ge=1)],
+        d: Annotated[int, "From text.", Field(description="From Field.")],
     ):
         """Do.
 
@@ -133,7 +134,7 @@ def test_what_stands_at_the_parameter_goes_before_the_docstring():
         """
 
     said = {name: shown["description"] for name, shown in f.parameters["properties"].items()}
-    assert said == {"a": "From Field.", "b": "From text.", "c": "From docs."}
+    assert said == {"a": "From Field.", "b": "From text.", "c": "From docs.", "d": "From Field."}
     assert [f.parameters["properties"][name].get("minimum") for name in "abc"] == [1, None, 1]
 
 
