@@ -122,7 +122,8 @@ class Chat:
     def _warn(self) -> None:
         if not self._presses.is_terminated:
             self._is_warned = True
-            self._screen.line()
+            if not self._prompt.is_edited:
+                self._screen.line()  # the terminal's own ^C stands at the prompt
             self._screen.line("Nothing is running. Press Ctrl-C again to leave.", "dim")
 
     async def _answer(self, message: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import localtime, strftime
 
-from loopctl.cli._report import count_words
+from loopctl.cli._report import count_words, milliseconds
 from loopctl.cli._screen import Screen, shorten
 from loopctl.driver import Session
 from loopctl.messages import AssistantMessage, Message, ToolMessage, UserMessage
@@ -78,7 +78,7 @@ def _run_line(run: Run) -> str:
     at = strftime("%H:%M:%S", localtime(run.started_at))
     ending = run.outcome.replace("_", " ")
     if run.stop is not None:
-        ending += f" at {run.stop.checkpoint.name} after {run.stop.latency * 1000:.0f} ms"
+        ending += f" at {run.stop.checkpoint.name} after {milliseconds(run.stop.latency)}"
     parts = [f"{at}  {ending}", f"{run.ended_at - run.started_at:.1f} s", f"{count_words(run)} words"]
     for status in CallStatus:
         names = [call.name for call in run.tool_calls if call.status is status]

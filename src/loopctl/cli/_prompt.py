@@ -33,7 +33,7 @@ class Prompt(Protocol):
     """Gives messages."""
 
     is_edited: bool
-    """True if a person sits there."""
+    """True if it is a line editor, which leaves the cursor on a line of its own."""
 
     async def read(self) -> str:
         """Give the next message.

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from loopctl.record import CallStatus, CancelReason, Checkpoint, Run, Stop, StragglerRecord
 
-__all__ = ["count_words", "failure_line", "one_line", "stop_line", "summary"]
+__all__ = ["count_words", "failure_line", "milliseconds", "one_line", "stop_line", "summary"]
 
 _WHERE = {
     Checkpoint.TURN_ENTRY: "before the model was asked",
@@ -43,8 +43,8 @@ _STATUS = {
     CallStatus.COMPLETED: "completed",
     CallStatus.FAILED: "failed",
     CallStatus.DENIED: "denied",
-    CallStatus.INTERRUPTED: "interrupted, effect unknown",
-    CallStatus.ABANDONED: "abandoned, may still have an effect",
+    CallStatus.INTERRUPTED: "interrupted (effect unknown)",
+    CallStatus.ABANDONED: "abandoned (may still have an effect)",
     CallStatus.NOT_STARTED: "not started",
 }
 _NAMED = 4
@@ -61,7 +61,7 @@ def stop_line(run: Run, words: int | None = None, *, is_busy: bool = False) -> s
     """
     stop = run.stop
     assert stop is not None, "only a cancelled run was stopped"
-    parts = [f"{_cause(stop.reason)} {_place(run, stop)} [{stop.checkpoint.name}] after {_milliseconds(stop.latency)}"]
+    parts = [f"{_cause(stop.reason)} {_place(run, stop)} [{stop.checkpoint.name}] after {milliseconds(stop.latency)}"]
     parts += summary(run, words)
     if is_busy:
         parts.append("the local server is still busy with the prompt")
@@ -78,10 +78,11 @@ def failure_line(run: Run, words: int | None = None) -> str:
 def summary(run: Run, words: int | None = None) -> list[str]:
     """Say what had already happened in *run*: the text, the tool calls by status, what still runs."""
     shown = count_words(run) if words is None else words
-    parts = [f"{shown} word{'' if shown == 1 else 's'} shown" if shown else "nothing shown"]
-    if run.usage.output_tokens is not None:
-        more = " or more" if run.usage.is_partial else ""
-        parts[0] += f" ({run.usage.output_tokens} tokens{more})"
+    parts = []
+    if shown:
+        parts.append(f"{shown} word{'' if shown == 1 else 's'} shown{_tokens(run)}")
+    elif not run.tool_calls:
+        parts.append("nothing shown")
     if run.tool_calls:
         parts.append(f"tools: {_calls(run)}")
     if run.stragglers:
@@ -121,16 +122,21 @@ def _has_begun(run: Run) -> bool:
     return bool(run.turns) and bool(run.turns[-1].reply.blocks)
 
 
-def _milliseconds(seconds: float) -> str:
-    milliseconds = seconds * 1000
-    return f"{milliseconds:.0f} ms" if milliseconds >= 1 else "less than 1 ms"
+def milliseconds(seconds: float) -> str:
+    """Give a latency for people."""
+    return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 else "less than 1 ms"  # noqa: PLR2004
+
+
+def _tokens(run: Run) -> str:
+    tokens = run.usage.output_tokens
+    if tokens is None:
+        return ""
+    return f" (at least {tokens} tokens)" if run.usage.is_partial else f" ({tokens} tokens)"
 
 
 def _calls(run: Run) -> str:
     by_status = {status: [call.name for call in run.tool_calls if call.status is status] for status in _STATUS}
-    return ", ".join(
-        f"{len(names)} {_STATUS[status]} ({_names(names)})" for status, names in by_status.items() if names
-    )
+    return ", ".join(f"{_names(names)} {_STATUS[status]}" for status, names in by_status.items() if names)
 
 
 def _names(names: Iterable[str]) -> str:
@@ -141,7 +147,7 @@ def _names(names: Iterable[str]) -> str:
 
 def _straggler(straggler: StragglerRecord) -> str:
     at = f" at {_short_path(straggler.where)}" if straggler.where else ""
-    return f"{straggler.name} ({straggler.kind}, {straggler.age:.1f} s){at}"
+    return f"{straggler.name}{at} ({straggler.kind}, {straggler.age:.1f} s)"
 
 
 def _short_path(where: str) -> str:
