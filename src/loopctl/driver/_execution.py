@@ -61,7 +61,9 @@ class Execution:
         self.model: Model = agent.model
         self.tools: ToolRegistry = agent.tools
         self.instructions: str = agent.instructions
-        self.signal: CancelSignal = CancelSignal.any_of(*(source for source in (session.signal, signal) if source is not None))
+        self.signal: CancelSignal = CancelSignal.any_of(
+            *(source for source in (session.signal, signal) if source is not None)
+        )
         self.token: CancelToken = self.signal.token
         self.grace: Grace = Grace(self.config.grace)
         self.scratch: Scratchpad = Scratchpad()
