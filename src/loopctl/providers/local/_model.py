@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["LocalModel", "from_name"]
 
 _CONTEXT = 8192  # tokens; what the bundled model was trained for
+# Source: the model card of SmolLM2-135M-Instruct. Files of the user's get llama.cpp's defaults.
+_BUNDLED_SAMPLING = {"temperature": 0.2, "top_p": 0.9}
 _OVERFLOW = "context size"  # llama.cpp's words; the OpenAI protocol has no code for it
 
 
@@ -66,12 +68,14 @@ class LocalModel:
         _files.require_runtime()
         file = _files.bundled_file() if path is None else Path(path).expanduser()
         file = _files.check_gguf(file)
+        from loopctl.providers.local._process import ServerSpec
         from loopctl.providers.local._server import LocalServer
 
         self._name = name or _files.display_name(file)
         self._context = context
         self._rounds = tool_rounds
-        self._server = LocalServer(str(file), name=self._name, context=context, threads=threads)
+        spec = ServerSpec(str(file), self._name, context, threads, key=secrets.token_hex(16))
+        self._server = LocalServer(spec, _BUNDLED_SAMPLING if path is None else {})
 
     @property
     def name(self) -> str:
