@@ -13,6 +13,9 @@ __all__ = ["run"]
 
 T = TypeVar("T")
 
+_TURNS = 200
+"""Turns of the loop after the second cancellation: a run that abandons its work needs more than 64 to say so."""
+
 
 def run(main: Coroutine[Any, Any, T], *, exit_grace: float = 1.0, debug: bool | None = None) -> T:
     """Run *main* on a new event loop, and end when it has ended.
@@ -68,7 +71,10 @@ def _run_bounded(loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[Any]],
     for task in tasks:
         if not task.done():
             task.cancel()
-    loop.run_until_complete(asyncio.wait(tasks, timeout=0))
+    for _ in range(_TURNS):
+        if all(task.done() for task in tasks):
+            break
+        loop.run_until_complete(asyncio.sleep(0))
     for task in tasks:
         if task.done():
             _report(loop, task)

@@ -1,0 +1,268 @@
+"""`run` and the signal handlers, in processes of their own: bounded exit, exact restore, no tracebacks."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from loopctl import CancelReason, UsageError, run
+from loopctl.concurrency import interrupts
+
+HEAD = """
+import asyncio, os, signal, sys, threading, time
+import loopctl
+from loopctl import Agent, CancelSignal, Cancelled, RunConfig
+from loopctl.testing import ScriptedModel, call, say, stall
+"""
+
+
+def program(text: str, *, timeout: float = 20) -> subprocess.CompletedProcess[str]:
+    source = HEAD + textwrap.dedent(text)
+    return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def test_run_gives_the_result_and_refuses_a_running_loop() -> None:
+    async def main() -> str:
+        async def inner() -> None:
+            pass
+
+        with pytest.raises(UsageError, match="running event loop"):
+            run(inner())
+        return "value"
+
+    assert run(main()) == "value"
+
+
+def test_leftovers_that_refuse_do_not_hold_up_the_end() -> None:
+    """The stubborn thirty seconds of task, generator and executor thread are not waited for."""
+    done = program(
+        """
+        async def refuse():
+            while True:
+                try:
+                    await asyncio.sleep(30)
+                except asyncio.CancelledError:
+                    pass
+
+        async def generator():
+            try:
+                yield 1
+            finally:
+                await asyncio.sleep(30)
+
+        async def main():
+            tasks.append(asyncio.create_task(refuse()))
+            kept.append(generator())
+            await anext(kept[0])
+            return 7
+
+        tasks, kept = [], []
+        started = time.monotonic()
+        print(loopctl.run(main(), exit_grace=0.1), time.monotonic() - started < 10)
+        """
+    )
+    assert done.stdout.split() == ["7", "True"]
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_a_process_with_a_stubborn_tool_ends_when_main_returns() -> None:
+    done = program(
+        """
+        def block() -> str:
+            "Block a thread."
+            time.sleep(30)
+            return "late"
+
+        async def refuse() -> str:
+            "Refuse."
+            while True:
+                try:
+                    await asyncio.sleep(30)
+                except asyncio.CancelledError:
+                    pass
+
+        for name in ("block", "refuse"):
+            agent = Agent(ScriptedModel([call(name, {})]), [block, refuse], config=RunConfig(grace=0.1))
+            sig = CancelSignal()
+            threading.Timer(0.2, sig.cancel).start()
+            try:
+                agent.run_sync("go", signal=sig)
+            except Cancelled as stopped:
+                print(stopped.run.stop.stragglers[0].name, stopped.run.tool_calls[0].status.value)
+        """
+    )
+    assert done.stdout.splitlines() == ["block abandoned", "refuse abandoned"]
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_ctrl_c_stops_run_sync_and_a_second_one_leaves() -> None:
+    """Case L5: one press stops, the second leaves with KeyboardInterrupt; no traceback in between."""
+    done = program(
+        """
+        agent = Agent(ScriptedModel([say("x"), stall()], "fine"))
+        before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+        for number, origin in ((signal.SIGINT, "user"), (signal.SIGTERM, "shutdown")):
+            agent = Agent(ScriptedModel([say("x"), stall()]))
+            threading.Timer(0.2, os.kill, args=(os.getpid(), number)).start()
+            try:
+                agent.run_sync("go")
+            except Cancelled as stopped:
+                print(stopped.reason.origin == origin, stopped.run.partial_text)
+        print(before == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)))
+
+        async def refuse() -> str:
+            "Refuse."
+            while True:
+                try:
+                    await asyncio.sleep(30)
+                except asyncio.CancelledError:
+                    pass
+
+        agent = Agent(ScriptedModel([call("refuse", {})]), [refuse], config=RunConfig(grace=20))
+        for delay in (0.3, 0.8):
+            threading.Timer(delay, os.kill, args=(os.getpid(), signal.SIGINT)).start()
+        started = time.monotonic()
+        try:
+            agent.run_sync("go")
+        except KeyboardInterrupt:
+            print("interrupted", time.monotonic() - started < 10)
+        """
+    )
+    assert done.stdout.splitlines() == ["True x", "True x", "True", "interrupted True"]
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_a_signal_handler_stops_a_loop_that_is_blocked_in_a_polling_tool() -> None:
+    """Case L7: the signal is fired from a real handler, while the loop's thread is in Python code of a tool."""
+    done = program(
+        """
+        async def busy(ctx: loopctl.ToolContext) -> str:
+            "Block the loop, and poll."
+            started = time.monotonic()
+            while time.monotonic() - started < 20:
+                if ctx.is_cancelled():
+                    return "noticed"
+                time.sleep(0.001)
+            return "never noticed"
+
+        agent = Agent(ScriptedModel([call("busy", {}), call("busy", {})]), [busy])
+        threading.Timer(0.3, os.kill, args=(os.getpid(), signal.SIGINT)).start()
+        try:
+            agent.run_sync("go")
+        except Cancelled as stopped:
+            print([(record.status.value, record.result) for record in stopped.run.tool_calls])
+        """
+    )
+    assert done.stdout.strip() == "[('completed', 'noticed'), ('not_started', None)]"
+    assert done.stderr == ""
+
+
+def test_handlers_are_counted_restored_exactly_and_the_hosts_is_still_called() -> None:
+    """Case L1: installed on request only, nested installs counted, the host's own handler called and put back."""
+    host: list[int] = []
+    stops: list[tuple[str, CancelReason]] = []
+
+    def handler(number: int, frame: object) -> None:
+        host.append(number)
+
+    original = signal.signal(signal.SIGINT, handler)
+    try:
+        with interrupts(lambda reason: stops.append(("outer", reason))):
+            with interrupts(lambda reason: stops.append(("inner", reason))):
+                signal.raise_signal(signal.SIGINT)
+            assert signal.getsignal(signal.SIGINT) is not handler
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is handler
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, original)
+    assert [name for name, _ in stops] == ["inner", "outer", "outer"]
+    assert {reason.origin for _, reason in stops} == {"user"}
+    assert host == [signal.SIGINT] * 3
+
+
+def test_overlapping_installs_do_not_remove_each_others_handler() -> None:
+    """Case L1: whichever of two parallel users leaves first, the other still hears the signal."""
+    heard: list[str] = []
+    first = interrupts(lambda _: heard.append("first"))
+    second = interrupts(lambda _: heard.append("second"))
+    before = signal.getsignal(signal.SIGTERM)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    signal.raise_signal(signal.SIGTERM)
+    second.__exit__(None, None, None)
+    assert heard == ["second"]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_handler_that_the_host_installed_meanwhile_is_left_alone() -> None:
+    original = signal.getsignal(signal.SIGTERM)
+
+    def handler(number: int, frame: object) -> None:
+        pass
+
+    try:
+        with interrupts(lambda _: None):
+            signal.signal(signal.SIGTERM, handler)
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, original)
+
+
+def test_in_another_thread_nothing_is_installed() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen: list[object] = []
+
+    def work() -> None:
+        with interrupts(lambda _: None):
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+def test_a_stubborn_process_is_quiet_after_the_cancel() -> None:
+    """Case H3: with a task that will not die, the process uses next to no processor time and takes few turns."""
+
+    async def refuse() -> str:
+        """Refuse."""
+        while not gate.is_set():
+            try:
+                await gate.wait()
+            except asyncio.CancelledError:
+                continue
+        return "late"
+
+    gate = asyncio.Event()
+
+    async def main() -> float:
+        from loopctl import Agent, RunConfig
+        from loopctl.testing import ScriptedModel, call
+
+        session = Agent(ScriptedModel([call("refuse", {})]), [refuse], config=RunConfig(grace=0.05)).session()
+        handle = session.start("go")
+        await asyncio.sleep(0.05)
+        handle.cancel()
+        run = await handle
+        assert [straggler.name for straggler in run.stragglers] == ["refuse"]
+        before = time.process_time()
+        await asyncio.sleep(1)
+        used = time.process_time() - before
+        gate.set()
+        await session.aclose()
+        return used
+
+    assert asyncio.run(main()) < 0.2
