@@ -87,16 +87,41 @@ def _wake(tree: list[Latch]) -> None:
 
 
 class _Activation:
-    """One call of `_tell`, alive as long as its frame."""
+    """One call of `_tell`: alive as long as its frame, and known to its thread by a weak reference only."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "keys", "outer")
+
+    def __init__(self, tree: list[Latch], outer: _Activation | None) -> None:
+        self.outer = outer
+        self.keys = frozenset(latch._key for latch in tree)
+
+
+_activations: dict[int, weakref.ref[_Activation]] = {}
+"""Thread id -> the innermost activation of that thread."""
+
+
+def _innermost() -> _Activation | None:
+    ref = _activations.get(threading.get_ident())
+    return ref() if ref is not None else None
+
+
+def _is_telling(latch: Latch) -> bool:
+    """Is an activation further down this thread's stack telling *latch*?"""
+    activation = _innermost()
+    while activation is not None:
+        if latch._key in activation.keys:
+            return True
+        activation = activation.outer
+    return False
 
 
 def _tell(tree: list[Latch]) -> None:
     """Run every callback whose level is reached, the newest first; raise the first error that is not to be logged."""
-    activation = _Activation()
-    mine = [latch for latch in tree if (latch._entries or latch is tree[0]) and _begin(latch, activation)]
+    mine = [latch for latch in tree if (latch._entries or latch is tree[0]) and not _is_telling(latch)]
+    outer, thread = _innermost(), threading.get_ident()
+    activation = _Activation(mine, outer)
     failures: list[BaseException] = []
+    _activations[thread] = weakref.ref(activation)
     try:
         while due := _due_callbacks(mine):
             _tell_each(due, failures)
@@ -104,8 +129,10 @@ def _tell(tree: list[Latch]) -> None:
             raise failures[0]
     finally:
         failures.clear()  # their tracebacks refer to this frame
-        for latch in mine:
-            latch._telling.pop(threading.get_ident(), None)
+        if outer is None:
+            _activations.pop(thread, None)
+        else:
+            _activations[thread] = weakref.ref(outer)
 
 
 def _tell_each(due: list[Callback], failures: list[BaseException]) -> None:
@@ -114,20 +141,6 @@ def _tell_each(due: list[Callback], failures: list[BaseException]) -> None:
             callback._tell()
         except BaseException as error:
             failures.append(error)
-
-
-def _begin(latch: Latch, activation: _Activation) -> bool:
-    """Claim the telling of *latch* in this thread; False if an activation further down this stack has it."""
-    if _is_telling(latch):
-        return False
-    latch._telling[threading.get_ident()] = weakref.ref(activation)
-    return True
-
-
-def _is_telling(latch: Latch) -> bool:
-    """Is an activation further down this stack telling *latch*?"""
-    activation = latch._telling.get(threading.get_ident())
-    return activation is not None and activation() is not None
 
 
 def _due_callbacks(latches: list[Latch]) -> list[Callback]:

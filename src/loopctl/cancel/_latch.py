@@ -91,7 +91,6 @@ class Latch:
         "_pins",
         "_reached",
         "_roots",
-        "_telling",
     )
 
     def __init__(self) -> None:
@@ -105,8 +104,6 @@ class Latch:
         self._pins: dict[int, Registration] = {}
         """What keeps observed descendants alive; only the roots of a tree have any."""
         self._kids: dict[int, weakref.ref[Latch]] = {}
-        self._telling: dict[int, weakref.ref[object]] = {}
-        """Thread id -> the activation that is running this latch's callbacks in that thread."""
         self._key = new_key()
         self._parents: tuple[Latch, ...] = ()
         self._roots: tuple[Latch, ...] = ()
