@@ -121,7 +121,7 @@ class LocalModel:
             replies = self._replies(request, lease)
             try:
                 async for delta in replies:
-                    yield delta
+                    yield delta  # noqa: ASYNC119 - who iterates a model closes it, in the same task
             except ModelError as error:
                 raise await self._explained(error, lease) from error
             finally:
