@@ -15,6 +15,7 @@ FOREIGN_CODE = {
     "cancel/_post.py": "a waiter's loop, and what the waiter does when it is woken",
     "cancel/_registration.py": "a callback, and a log handler",
     "cancel/_timer.py": "a callback, on a thread that nobody is above",
+    "cli/_main.py": "everything, at the top of the command",
     "concurrency/_work.py": "the work",
     "driver/_execution.py": "the last resort around a run: its record is kept whatever happens",
     "testing/_run.py": "leftover coroutines that refuse to be closed",
