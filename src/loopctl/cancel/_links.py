@@ -6,6 +6,7 @@ Invariants:
    and its link with it.
 2. An observed latch is pinned: each of its entries stands also in `_pins` of its roots (the ancestors that have no
    parents), which keeps it, and through its parents the whole chain up, alive. Nothing is counted: no count can race.
+   A pinned entry stands in its latch's table too, so a call that is torn in between leaves nothing that no cancel finds.
 3. Link, then look: a child is entered in its parent's table before the parent's state is read, and a cancel publishes
    before it lists that table. One of the two sees the other.
 4. A sealed parent is no parent: its links are cut, and what hung below it is re-rooted.
@@ -33,11 +34,11 @@ def attach(entry: Registration) -> None:
     The caller looks at the latch's state afterwards: a cancel that came before sees nothing of the entry.
     """
     latch, key = entry._latch, entry._key
+    latch._entries[key] = entry
     while True:
         roots = latch._roots
         for root in roots:
             root._pins[key] = entry
-        latch._entries[key] = entry
         if latch._roots is roots:
             return
         for root in roots:
@@ -47,9 +48,9 @@ def attach(entry: Registration) -> None:
 def detach(entry: Registration) -> None:
     """Take *entry* out of every table; does nothing the second time."""
     latch, key = entry._latch, entry._key
-    latch._entries.pop(key, None)
     for root in latch._roots:
         root._pins.pop(key, None)
+    latch._entries.pop(key, None)
 
 
 def kids_of(latch: Latch) -> list[Latch]:
