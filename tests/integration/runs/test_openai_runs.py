@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import random
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +28,8 @@ from tests.peers.openai_server import (
     truncated,
     words,
 )
+
+DESCRIPTORS = Path("/proc/self/fd")
 
 
 def session_of(server: OpenAIServer, *, stream: bool = True, **http: float) -> Session:
@@ -156,10 +158,10 @@ def test_fifty_open_requests_are_all_closed_by_one_signal() -> None:
 
 
 def _open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(DESCRIPTORS.iterdir()))
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors in /proc, which only Linux has")
+@pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="counts descriptors in /proc, which only Linux has")
 def test_a_thousand_stopped_runs_leave_nothing_behind() -> None:
     """No task, thread, socket or descriptor; and no memory but the records that are kept."""
     with OpenAIServer(endless(0.0)) as server:
