@@ -178,7 +178,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _parameters(adapter: TypeAdapter[dict[str, Any]], offered: list[inspect.Parameter]) -> dict[str, Any]:
-    schema = {"properties": {}} | adapter.json_schema()
+    schema = adapter.json_schema()
     # pydantic keeps the order, and an alias changes the key.
     for parameter, shown in zip(offered, schema["properties"].values(), strict=True):
         if parameter.default is not _Kind.empty:

@@ -37,6 +37,10 @@ def even(value: int) -> int:
     return value
 
 
+def unsendable(value: int) -> int:
+    raise ValueError("not \ud800")
+
+
 def broken(value: int) -> int:
     return value // 0
 
@@ -105,7 +109,7 @@ UNFIT = [
         ["query.filters[0].field", "query.filters[0].size"],
         ['"x"'],
     ),
-    ({"query": {"text": "q", "filters": [], "where": 1}}, ["query.where: "], ["unknown"]),
+    ({"query": {"text": "q", "filters": [], "where": 1}}, ["query.where: "], ["unknown, leave it out"]),
     ({"limits": 5}, ["limits: "], ["unknown", "query, limit, colour"]),
     ({"limit": "x", "order": "y", "z": 1}, ["limit: ", "order: ", "z: "], ["unknown"]),
 ]
@@ -170,6 +174,14 @@ def test_an_argument_for_a_tool_that_takes_none_is_refused():
         now.bind({"zone": "UTC"})
 
 
+def test_what_every_member_of_a_union_says_is_said_once():
+    @tool
+    def f(x: list[int] | list[str]): ...
+
+    with pytest.raises(ToolError, match=r"\n- x: given 3, should be a valid array$"):
+        f.bind({"x": 3})
+
+
 def test_a_long_value_is_quoted_shortened():
     with pytest.raises(ToolError) as caught:
         search.bind(GOOD | {"limit": "x" * 5000})
@@ -199,6 +211,15 @@ def test_a_validator_that_breaks_is_reported_and_not_raised():
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
+def test_what_a_validator_says_can_be_sent():
+    @tool
+    def f(n: Annotated[int, AfterValidator(unsendable)]): ...
+
+    with pytest.raises(ToolError, match="not ") as caught:
+        f.bind({"n": 1})
+    str(caught.value).encode()
+
+
 def test_a_validator_that_raises_our_own_error_is_let_through():
     @tool
     def f(n: Annotated[int, AfterValidator(stopped)]): ...
@@ -225,6 +246,10 @@ def test_values_that_a_program_put_there_are_validated_too():
     assert f.bind({"x": own, "n": "3"}) == {"x": own, "n": 3}
     with pytest.raises(ToolError, match="n: given"):
         f.bind({"x": own, "n": own})
+    looped = []
+    looped.append(looped)
+    with pytest.raises(ToolError, match="n: given a value of type list, should be"):
+        f.bind({"x": own, "n": looped})
 
 
 def test_a_lone_surrogate_arrives_and_is_quoted_in_text_that_can_be_sent():
@@ -237,7 +262,7 @@ def test_a_lone_surrogate_arrives_and_is_quoted_in_text_that_can_be_sent():
     assert '\n- n: given "\ufffd"' in str(caught.value)
     with pytest.raises(ToolError) as caught:
         f.bind({"x": "a", "\ud800": 1})
-    assert '"\ufffd"' in str(caught.value)
+    assert '\n- arguments: given "\ufffd"' in str(caught.value)
 
 
 def test_not_a_number_stays_not_a_number():

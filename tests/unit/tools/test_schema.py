@@ -218,6 +218,17 @@ def test_a_type_that_refers_to_itself_keeps_its_definition_and_nothing_else_does
     assert complaints(plant.parameters) == []
 
 
+def test_a_type_that_holds_one_that_refers_to_itself_is_put_in_place():
+    class Forest(BaseModel):
+        trees: list[Tree]
+
+    @tool
+    def plant(forest: Forest): ...
+
+    assert plant.parameters["properties"]["forest"]["properties"]["trees"]["items"] == {"$ref": "#/$defs/Tree"}
+    assert plant.parameters["$defs"].keys() == {"Tree"}
+
+
 def test_two_types_that_refer_to_each_other_keep_both_definitions():
     @tool
     def f(a: "A"): ...
