@@ -21,8 +21,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     # Everything is loaded in here, so that a Ctrl-C while it loads is no traceback either.
     try:
+        from loopctl.cli._exit import leave
         from loopctl.cli._main import command
 
-        return command(argv)
+        code, has_loose_ends = command(argv)
+        return leave(code, has_loose_ends=has_loose_ends)
     except KeyboardInterrupt:
         return 130

@@ -67,15 +67,16 @@ class Chat:
             Stops loading.
         """
         model, screen = self._session.agent.model, self._screen
+        is_loaded_here = hasattr(model, "prepare")
         started = monotonic()
-        screen.show(f"⋯ loading {model.name} (Ctrl-C leaves)")
+        if is_loaded_here:
+            screen.show(f"⋯ loading {model.name} (Ctrl-C leaves)")
         try:
             await make_ready(model, self._presses)
         except Cancelled as stop:
             screen.line(f"stopped while {model.name} was loading", "yellow")
             return TERMINATED if stop.reason.origin == "shutdown" else INTERRUPTED
-        seconds = monotonic() - started
-        loaded = f", loaded in {seconds:.1f} s" if hasattr(model, "prepare") else ""
+        loaded = f", loaded in {monotonic() - started:.1f} s" if is_loaded_here else ""
         screen.line(f"loopctl {version('loopctl-py')} · {model.name}{loaded}", "bold")
         if sys.stdin.isatty():
             screen.line("Ctrl-C stops a reply, Ctrl-D leaves, /help lists the rest.", "dim")

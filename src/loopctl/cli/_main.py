@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from loopctl.cli._agent import make_agent
 from loopctl.cli._arguments import Options, parse
 from loopctl.cli._chat import chat
-from loopctl.cli._exit import FAILED, INTERRUPTED, USAGE, leave, silence
+from loopctl.cli._exit import FAILED, INTERRUPTED, USAGE, silence
 from loopctl.cli._presses import Presses
 from loopctl.cli._report import one_line
 from loopctl.cli._run import run_once
@@ -30,8 +30,14 @@ __all__ = ["command"]
 _DEBUG = "LOOPCTL_DEBUG"
 
 
-def command(argv: Sequence[str] | None = None) -> int:
-    """Run the command; see `loopctl.cli.main`.
+def command(argv: Sequence[str] | None = None) -> tuple[int, bool]:
+    """Run the command.
+
+    Args:
+        argv: As for `loopctl.cli.main`.
+
+    Returns:
+        The exit code, and whether something is left that refused to end.
 
     Raises:
         SystemExit: The command line is wrong, or asked for help.
@@ -40,8 +46,7 @@ def command(argv: Sequence[str] | None = None) -> int:
     _prepare_streams()
     presses = Presses()
     with interrupts(presses):
-        code, has_loose_ends = _guarded(options, presses)
-        return leave(code, has_loose_ends=has_loose_ends)
+        return _guarded(options, presses)
 
 
 def _guarded(options: Options, presses: Presses) -> tuple[int, bool]:
@@ -101,5 +106,5 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="replace")
     if os.environ.get(_DEBUG):
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
-    else:
+    elif not logging.getLogger().handlers:
         logging.getLogger().addHandler(logging.NullHandler())
