@@ -6,7 +6,7 @@ Invariants:
    and its link with it.
 2. An observed latch is pinned: each of its entries stands also in `_pins` of its roots (the ancestors that have no
    parents), which keeps it, and through its parents the whole chain up, alive. Nothing is counted: no count can race.
-   A pinned entry stands in its latch's table too, so a call that is torn in between leaves nothing that no cancel finds.
+   A pinned entry stands in its latch's table too, so a torn call leaves nothing that the next cancel does not find.
 3. Link, then look: a child is entered in its parent's table before the parent's state is read, and a cancel publishes
    before it lists that table. One of the two sees the other.
 4. A sealed parent is no parent: its links are cut, and what hung below it is re-rooted.

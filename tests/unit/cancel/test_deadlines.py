@@ -82,21 +82,23 @@ def test_a_deadline_that_was_called_off_does_not_come():
 
     asyncio.run(main())
     signal, later = CancelSignal(), CancelSignal()
-    assert signal.cancel_after(0.001).close() is True
-    later.cancel_after(0.003)
+    assert signal.cancel_after(0.03).close() is True
+    later.cancel_after(0.06)
     later.wait()
     assert not signal.is_cancelled()
 
 
 def test_deadlines_come_in_the_order_of_their_time():
     seen, last = [], CancelSignal()
-    for milliseconds in (9, 3, 6, 1):
-        signal = CancelSignal()
-        signal.on_cancel(lambda milliseconds=milliseconds: seen.append(milliseconds))
-        signal.cancel_after(milliseconds / 1000)
-    last.cancel_after(0.02)
+    start = time.monotonic() + 0.1
+    for order in (4, 2, 3, 1, 5):
+        signal = last if order == 5 else CancelSignal()
+        signal.on_cancel(lambda order=order: seen.append(order))
+        signal.cancel_after(start + order / 1000 - time.monotonic())
     last.wait()
-    assert seen == [1, 3, 6, 9]
+    while len(seen) < 5:
+        time.sleep(0.001)
+    assert seen == [1, 2, 3, 4, 5]
 
 
 def test_a_nearer_deadline_overtakes_one_that_the_thread_is_asleep_for():
@@ -179,7 +181,7 @@ def test_a_deadline_belongs_to_the_token_that_was_current_when_it_was_made():
 
 def test_a_deadline_raises_the_urgency_of_what_was_only_drained():
     signal = CancelSignal()
-    signal.cancel_after(0.001)
+    signal.cancel_after(0.05)
     signal.cancel("drain", urgency=Urgency.DRAIN)
     assert signal.wait(at_least=Urgency.STOP) is True
     assert signal.reason.message == "drain"
