@@ -18,7 +18,7 @@ from loopctl.record import Urgency
 __all__ = ["scope"]
 
 
-class scope:
+class scope:  # noqa: N801 - used like a function, as `asyncio.timeout` is
     """Run a block until it ends or *signal* fires, whichever is first; then raise `Cancelled`.
 
     There is no grace and no abandoning: the block ends when it ends, as with `asyncio.timeout`. Code that swallows

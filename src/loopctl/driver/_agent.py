@@ -23,7 +23,7 @@ __all__ = ["Agent"]
 class Agent:
     """What answers: a model, its tools, its instructions, the bounds of its runs."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the public constructor: spec section 6
         self,
         model: Model | str,
         tools: Iterable[Tool | Callable[..., Any]] = (),

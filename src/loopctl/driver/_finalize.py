@@ -71,7 +71,7 @@ def finalize(execution: Execution, ended: Ended | None, error: BaseException | N
     return run, tuple(closings)
 
 
-def _outcome(is_cancelled: bool, ended: Ended | None) -> Outcome:
+def _outcome(is_cancelled: bool, ended: Ended | None) -> Outcome:  # noqa: FBT001 - the one question there is
     if is_cancelled:
         return "cancelled"
     return "failed" if ended is None else ended.finish.outcome

@@ -95,7 +95,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         loop = asyncio.get_running_loop()
         if not isinstance(loop, cls):
             kind = type(loop).__name__
-            raise RuntimeError(f"the running loop is a {kind}: start the test with virtual_run(main)")
+            raise RuntimeError(f"the running loop is a {kind}: start the test with virtual_run(main)")  # noqa: TRY004
         return loop
 
     def time(self) -> float:

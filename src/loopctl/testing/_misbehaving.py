@@ -217,7 +217,7 @@ def block_loop(seconds: float) -> Probe:
     async def block_loop() -> str:
         """Block the event loop."""
         with probe:
-            time.sleep(seconds)
+            time.sleep(seconds)  # noqa: ASYNC251 (that is the misbehaviour)
             return "blocked"
 
     return _with(probe, block_loop)

@@ -115,7 +115,7 @@ def _field(tool_name: str, parameter: inspect.Parameter, hint: Any, documented: 
     description = _description(metadata) or documented
     if parameter.default is None and not _takes_none(hint):
         # The function takes None, whatever its annotation says, and models like to send null for "not given".
-        hint, metadata = Optional[_annotated(hint, *metadata)], ()
+        hint, metadata = Optional[_annotated(hint, *metadata)], ()  # noqa: UP045 - a hint need not support |
     if description:
         metadata = (*metadata, Field(description=description))
     field = _annotated(hint, *metadata)

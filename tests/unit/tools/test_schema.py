@@ -130,7 +130,7 @@ TYPES = [
     (dict, {"type": "object", "additionalProperties": True}),
     (dict[str, int], {"type": "object", "additionalProperties": INTEGER}),
     (dict[Colour, int], {"type": "object", "additionalProperties": INTEGER}),
-    (Optional[int], {"anyOf": [INTEGER, NULL]}),
+    (Optional[int], {"anyOf": [INTEGER, NULL]}),  # noqa: UP045 - the old spelling must work too
     (int | str | None, {"anyOf": [INTEGER, STRING, NULL]}),
     (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
     (Literal["a"], {"type": "string", "const": "a"}),
@@ -301,7 +301,7 @@ def test_a_default_is_shown_and_makes_the_argument_optional(hint, default, expec
 
 def test_null_is_taken_where_the_default_is_none():
     @tool
-    def f(a: int = None, b: Annotated[int, Field(ge=1, description="Bee.")] = None): ...
+    def f(a: int = None, b: Annotated[int, Field(ge=1, description="Bee.")] = None): ...  # noqa: RUF013
 
     assert f.bind({"a": None, "b": None}) == {"a": None, "b": None}
     assert f.parameters["properties"]["b"]["description"] == "Bee."
@@ -323,7 +323,7 @@ def test_the_context_is_found_anywhere_and_never_shown():
     def last(a: int, anything: ToolContext): ...
     def keyword(a: int, *, c: ToolContext): ...
     def optional(a: int, c: ToolContext | None = None): ...
-    def old(a: int, c: Optional[ToolContext] = None): ...
+    def old(a: int, c: Optional[ToolContext] = None): ...  # noqa: UP045
     def quoted(a: int, c: "ToolContext"): ...
     def annotated(a: int, c: Annotated[ToolContext, "mine"]): ...
 

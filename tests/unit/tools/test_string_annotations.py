@@ -64,10 +64,10 @@ def test_types_of_the_enclosing_functions_are_found():
 
 
 def test_the_innermost_of_two_types_with_one_name_is_taken():
-    Near = Literal["outer"]
+    Near = Literal["outer"]  # noqa: N806
 
     def build():
-        Near = Literal["inner"]
+        Near = Literal["inner"]  # noqa: N806
 
         @tool
         def f(a: Near): ...
@@ -81,7 +81,7 @@ def test_the_innermost_of_two_types_with_one_name_is_taken():
 
 def test_of_a_function_that_calls_itself_the_call_that_defines_the_tool_counts():
     def build(depth):
-        Local = Literal["inner"] if depth == 0 else Literal["outer"]
+        Local = Literal["inner"] if depth == 0 else Literal["outer"]  # noqa: N806
         if depth:
             return build(depth - 1)
 
@@ -95,7 +95,7 @@ def test_of_a_function_that_calls_itself_the_call_that_defines_the_tool_counts()
 
 
 def enclosing():
-    Local = Literal["mine"]
+    Local = Literal["mine"]  # noqa: N806
 
     def f(a: Local): ...
 
@@ -153,7 +153,7 @@ def test_an_annotation_that_is_no_expression_is_refused_by_name():
 
 def test_the_return_annotation_is_never_looked_at():
     @tool
-    def f(a: int) -> Nowhere: ...
+    def f(a: int) -> Nowhere: ...  # noqa: F821
 
     assert list(f.parameters["properties"]) == ["a"]
 

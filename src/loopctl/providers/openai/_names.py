@@ -51,5 +51,5 @@ def _ollama_url(host: str) -> str:
     if port is None:
         port = {"https": 443}.get(parts.scheme, 80 if "://" in host else _OLLAMA_PORT)
     name = parts.hostname or "127.0.0.1"
-    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104 - replaced, not bound
     return f"{parts.scheme}://{f'[{name}]' if ':' in name else name}:{port}{parts.path.rstrip('/')}/v1"
