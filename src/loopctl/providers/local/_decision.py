@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loopctl.messages import AssistantMessage, Message, Text, ToolMessage, UserMessage
+from loopctl.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
 from loopctl.model import ModelRequest, ToolSpec
 from loopctl.providers.local._transcript import call_as_text, current_turn, result_lines
 
@@ -113,14 +113,14 @@ def _turns(messages: tuple[Message, ...]) -> Iterator[Message]:
         decided = call_as_text(calls[0].name, dict(calls[0].arguments)) if calls else _NONE_TEXT
         assert isinstance(asked, UserMessage)
         yield from _shot(asked.text[:_EARLIER_CHARACTERS], decided)
-    names: dict[str, str] = {}
+    known: dict[str, ToolCall] = {}
     for message in current_turn(messages):
         if isinstance(message, AssistantMessage):
-            names |= {call.id: call.name for call in message.tool_calls}
+            known |= {call.id: call for call in message.tool_calls}
             decided = "\n".join(call_as_text(call.name, dict(call.arguments)) for call in message.tool_calls)
             yield AssistantMessage((Text(decided or message.text),))
         elif isinstance(message, ToolMessage):
-            yield UserMessage(f"{result_lines(message, names)}\nWhich tool is needed next?")
+            yield UserMessage(f"{result_lines(message, known)}\nWhich tool is needed next?")
         else:
             yield message
 

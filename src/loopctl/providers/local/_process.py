@@ -30,6 +30,7 @@ ProcessState: TypeAlias = Literal["loading", "ready", "ended"]
 _SCRIPT = Path(__file__).with_name("_serve.py")
 _REAP = 0.2  # seconds; a killed process is gone in a few milliseconds unless the disk hangs
 _TAIL = 4096
+_ERROR = "error loading model: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class ServerSpec:
     path: str
     name: str
     context: int
-    threads: int | None
+    threads: int
     key: str
 
 
@@ -104,13 +105,15 @@ class ServerProcess:
         return state
 
     def last_words(self) -> str:
-        """The last line of its log, or ''."""
+        """The last error in its log, or ''."""
         if self._log.closed:
             return self._words
         size = os.fstat(self._log.fileno()).st_size
         text = os.pread(self._log.fileno(), _TAIL, max(0, size - _TAIL)).decode(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return lines[-1] if lines else ""
+        # llama.cpp repeats a failure on its way out; the first line that calls it an error says most.
+        told = next((line for line in lines if _ERROR in line), lines[-1] if lines else "")
+        return told.rpartition(_ERROR)[2]
 
     _words = ""
 

@@ -32,7 +32,10 @@ def main() -> None:
     answer = os.dup(1)
     os.dup2(2, 1)
     _die_with(settings["parent"], is_by_signal=settings["is_from_main_thread"])
-    address = _start(settings)
+    try:
+        address = _start(settings)
+    except RuntimeError:
+        sys.exit(1)  # llama.cpp has said on stderr what is wrong; a traceback would only bury it
     os.write(answer, address.encode() + b"\n")
     os.close(answer)
     threading.Event().wait()
@@ -64,8 +67,7 @@ def _start(settings: dict[str, Any]) -> str:
     params.model.path = settings["path"]
     params.model_alias = settings["name"]
     params.n_ctx = settings["context"]
-    if settings["threads"] is not None:
-        params.cpuparams.n_threads = settings["threads"]
+    params.cpuparams.n_threads = settings["threads"]
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.api_keys = [settings["key"]]

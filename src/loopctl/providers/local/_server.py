@@ -14,9 +14,8 @@ Rules:
 from __future__ import annotations
 
 import json
-import secrets
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -32,33 +31,40 @@ from loopctl.providers.openai import OpenAIModel
 __all__ = ["Endpoint", "LocalServer"]
 
 _ASK_TIMEOUT = 2.0  # seconds; it answers between two batches of a prompt
+# llama.cpp closes idle connections after some seconds, which can meet a request on its way. On loopback a new one is
+# as cheap.
+_NO_REUSE = HttpOptions(max_idle_connections=0)
 _LOOKS = 10  # at a busy slot before the child is given up; each takes some milliseconds
 
 
 class Endpoint:
     """One life of the server: its process and the clients that talk to it."""
 
-    def __init__(self, spec: ServerSpec, process: ServerProcess) -> None:
+    def __init__(self, spec: ServerSpec, process: ServerProcess, sampling: Mapping[str, float]) -> None:
         self.process = process
         self.base_url = f"{process.address}/v1"
         self._spec = spec
-        self.model = self.model_with({})
+        self.model = self.model_with(sampling)
         headers = {"authorization": f"Bearer {spec.key}"}
-        self._clients = HttpClients(process.address, HttpOptions(), headers)
+        self._clients = HttpClients(process.address, _NO_REUSE, headers)
 
-    def model_with(self, extra_body: dict[str, Any]) -> OpenAIModel:
+    def model_with(self, extra_body: Mapping[str, Any]) -> OpenAIModel:
         """Give a client of its own, which the caller closes, that adds *extra_body* to its requests."""
         spec = self._spec
-        return OpenAIModel(spec.name, base_url=self.base_url, api_key=spec.key, name=spec.name, extra_body=extra_body)
+        return OpenAIModel(
+            spec.name, base_url=self.base_url, api_key=spec.key, name=spec.name, extra_body=extra_body, http=_NO_REUSE
+        )
 
     async def slots(self) -> list[dict[str, Any]] | None:
-        """Ask what the server's slots do; None if it does not answer (in time)."""
+        """Ask what the server's slots do; None if it has no time to answer, [] if there is nobody to ask."""
         client = await self._clients.client()
         try:
             answer = await client.get(f"{self.process.address}/slots", timeout=_ASK_TIMEOUT)
             slots: list[dict[str, Any]] = json.loads(answer.raise_for_status().content)
-        except (httpx2.HTTPError, ValueError):
+        except httpx2.TimeoutException:
             return None
+        except httpx2.HTTPError:
+            return []
         return slots
 
     async def is_listening(self) -> bool:
@@ -93,8 +99,9 @@ class _Life:
 class LocalServer:
     """Gives an `Endpoint` that works, starting and replacing the child as needed. Safe to use from several threads."""
 
-    def __init__(self, path: str, *, name: str, context: int, threads: int | None) -> None:
-        self._spec = ServerSpec(path, name, context, threads, key=secrets.token_hex(16))
+    def __init__(self, spec: ServerSpec, sampling: Mapping[str, float]) -> None:
+        self._spec = spec
+        self._sampling = sampling
         self._lock = threading.Lock()
         self._life: _Life | None = None
         self._retired: list[Endpoint] = []
@@ -130,7 +137,7 @@ class LocalServer:
             life.process.end()
             raise self._ended(life.process, "ended while it loaded the model")
         with self._lock:
-            life.endpoint = life.endpoint or Endpoint(self._spec, life.process)
+            life.endpoint = life.endpoint or Endpoint(self._spec, life.process, self._sampling)
             return life.endpoint
 
     @asynccontextmanager
@@ -150,7 +157,7 @@ class LocalServer:
                 life.streams -= 1
 
     async def slots(self) -> list[dict[str, Any]] | None:
-        """Ask what the slots do: [] if no server runs, None if it does not answer."""
+        """Ask what the slots do: [] if no server serves, None if it has no time to answer."""
         life = self._life
         if life is None or life.endpoint is None or life.process.state() == "ended":
             return []

@@ -1,18 +1,20 @@
 """Owns how a conversation with tools is told to a model whose chat template knows none: as plain text.
 
-Rules: pure. A call becomes the JSON that a decision would have been, a result what the user says next; the user and the
-assistant take turns, as chat templates demand.
+Rules: pure. A result, together with its call, is something that the user says next; the user and the assistant take
+turns, as chat templates demand.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopctl.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
 
 __all__ = ["call_as_text", "current_turn", "plain_messages", "result_lines"]
+
+_REQUEST = "Answer with this result."
 
 
 def plain_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -42,32 +44,34 @@ def call_as_text(name: str, arguments: Any) -> str:
     return json.dumps({"tool": name, "arguments": arguments}, ensure_ascii=False, default=str)
 
 
-def result_lines(message: ToolMessage, names: dict[str, str]) -> str:
-    """Say what the tools gave; *names* tells a call's tool by its id."""
+def result_lines(message: ToolMessage, calls: Mapping[str, ToolCall]) -> str:
+    """Say what the tools gave; *calls* has what was called by its id."""
     return "\n".join(
-        f"The tool {names.get(result.call_id, '')} {'failed' if result.is_error else 'gave'}: {result.content}"
+        f"The tool {_shown(calls.get(result.call_id))} {'failed' if result.is_error else 'gave'}: {result.content}"
         for result in message.results
     )
 
 
 def _told(messages: tuple[Message, ...]) -> Iterator[tuple[bool, str]]:
-    names: dict[str, str] = {}
+    """Give who speaks (True: the user) and what. A call is told with its result.
+
+    Rejected: the call as a message of the assistant's. A small model imitates it and answers with another call.
+    """
+    calls: dict[str, ToolCall] = {}
     for message in messages:
         match message:
             case UserMessage(text):
                 yield True, text
             case ToolMessage():
-                yield True, result_lines(message, names)
+                yield True, f"{result_lines(message, calls)}\n{_REQUEST}"
             case AssistantMessage():
-                names |= {call.id: call.name for call in message.tool_calls}
-                if text := _said(message):
-                    yield False, text
+                calls |= {call.id: call for call in message.tool_calls}
+                if message.text:
+                    yield False, message.text
 
 
-def _said(message: AssistantMessage) -> str:
-    parts = [message.text] if message.text else []
-    return "\n".join([*parts, *(_call(call) for call in message.tool_calls)])
-
-
-def _call(call: ToolCall) -> str:
-    return call_as_text(call.name, call.invalid if call.invalid is not None else dict(call.arguments))
+def _shown(call: ToolCall | None) -> str:
+    if call is None:
+        return "(unknown)"
+    arguments = call.invalid if call.invalid is not None else json.dumps(dict(call.arguments), ensure_ascii=False)
+    return f"{call.name}({arguments})"
