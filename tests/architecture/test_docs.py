@@ -41,6 +41,13 @@ def test_every_checkpoint_has_its_row_in_the_reference_in_order():
     assert rows == [member.name for member in Checkpoint]
 
 
+def test_every_page_can_be_found_from_the_index():
+    index = read("index.md")
+    pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if path.name != "index.md"]
+    is_decision = [page.startswith("decisions/") and page != "decisions/README.md" for page in pages]
+    assert [page for page, skip in zip(pages, is_decision, strict=True) if not skip and f"({page})" not in index] == []
+
+
 def test_every_relative_link_leads_to_a_file():
     pages = [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     prose = {page: re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL) for page in pages}
