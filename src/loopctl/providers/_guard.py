@@ -1,7 +1,8 @@
 """Owns the one place where a provider holds a cancellation back: while it gives a connection back.
 
 Why it is needed: httpcore shields its closing with an anyio scope, which does not hold back a plain `Task.cancel()`.
-A second cancel in that moment left the connection counted as in use for ever, so a pool ran dry.
+After a second cancel in that moment the request stayed in the pool's books, and those that waited for its connection
+were never woken.
 
 Rules: creates no task. The cancellation is held back, not swallowed: it goes on as soon as the work is done. Only for
 work that is known to be short; the engine's grace bounds it from outside.

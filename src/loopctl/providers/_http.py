@@ -75,7 +75,7 @@ class HttpClients:
         with self._lock:
             entry = self._by_loop.pop(asyncio.get_running_loop(), None)
         if entry is not None:
-            await to_the_end(_close(entry[1]))
+            await entry[1].aclose()
 
     def _new_client(self) -> httpx2.AsyncClient:
         is_local = is_loopback(self._base_url)
@@ -206,10 +206,6 @@ async def _keep(
             if (entry := by_loop.get(loop)) is not None and entry[0] is client:
                 del by_loop[loop]
         await to_the_end(client.aclose())
-
-
-async def _close(keeper: AsyncGenerator[None, None]) -> None:
-    await keeper.aclose()
 
 
 def _failure(error: Exception) -> TransportFailure:

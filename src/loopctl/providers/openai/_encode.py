@@ -57,7 +57,7 @@ def _message(message: Message) -> Iterator[dict[str, Any]]:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    arguments = "{}" if call.invalid is not None else _to_json(dict(call.arguments)).decode()
+    arguments = _to_json(dict(call.arguments)).decode()  # of a call whose arguments were no object: an empty one
     return {"id": call.id, "type": "function", "function": {"name": call.name or _NAMELESS, "arguments": arguments}}
 
 
