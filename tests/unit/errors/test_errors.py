@@ -93,6 +93,7 @@ def test_errors_survive_copying_and_pickling(through):
     failure = through(FallbackExhausted("all", status=429, retryable=True, retry_after=1.5))
 
     assert (stop.reason, stop.checkpoint) == (CancelReason("stall", "x"), Checkpoint.TOOL_CALL)
+    assert stop.args == (stop.reason, stop.checkpoint)
     assert type(failure) is FallbackExhausted
     assert str(failure) == "all"
     assert (failure.status, failure.retryable, failure.retry_after) == (429, True, 1.5)
