@@ -70,7 +70,7 @@ def _text(tool_name: str, problems: list[str]) -> str:
     lines = problems[:_LINES]
     if len(problems) > _LINES:
         lines.append(f"and {len(problems) - _LINES} more")
-    return encodable("\n- ".join([f"{tool_name} was not run, because its arguments do not fit:", *lines]))
+    return "\n- ".join([f"{tool_name} was not run, because its arguments do not fit:", *lines])
 
 
 def _problems(errors: Iterable[ErrorDetails], arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> list[str]:

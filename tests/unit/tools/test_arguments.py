@@ -42,7 +42,7 @@ def unsendable(value: int) -> int:
 
 
 def broken(value: int) -> int:
-    return value // 0
+    raise RuntimeError("no \ud800")
 
 
 def stopped(value: int) -> int:
@@ -206,9 +206,9 @@ def test_a_validator_that_breaks_is_reported_and_not_raised():
     @tool
     def f(n: Annotated[int, AfterValidator(broken)]): ...
 
-    with pytest.raises(ToolError, match=r"f was not run: .*ZeroDivisionError") as caught:
+    with pytest.raises(ToolError, match=r"f was not run: .*RuntimeError: no \ufffd") as caught:
         f.bind({"n": 1})
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert isinstance(caught.value.__cause__, RuntimeError)
 
 
 def test_what_a_validator_says_can_be_sent():

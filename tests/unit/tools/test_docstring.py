@@ -94,6 +94,7 @@ def test_each_docstring_style_gives_the_same_descriptions(style, text):
         ("Do.\n\nArgs:\n    a, b: Both.\n", "Do.", {"a": "Both.", "b": "Both."}),
         ("Do.\n\nParameters\n----------\na, b : int\n    Both.", "Do.", {"a": "Both.", "b": "Both."}),
         ("Do.\n\nArgs:\n    a: One.\n\nMore.", "Do.\n\nMore.", {"a": "One."}),
+        ("Do.\nArgs:\n    a: One.\n\nMore.", "Do.\n\nMore.", {"a": "One."}),
         ("Do.\nArgs:\n  a: One.\n  b: Two.", "Do.", {"a": "One.", "b": "Two."}),
         ("Do.\n\nArgs:\n    a (dict[str, (int)]): One.", "Do.", {"a": "One."}),
         ("Do.\n\nArgs:\n    a:\n        Below.", "Do.", {"a": "Below."}),
@@ -168,4 +169,4 @@ def test_a_description_given_as_an_option_replaces_the_docstring_and_leaves_the_
 
     assert f.description == "Say it so."
     assert f.parameters["properties"]["a"]["description"] == "One."
-    assert tool(lambda: None, name="g", description="").description == ""
+    assert tool(f.__wrapped__, description="").description == ""

@@ -60,6 +60,11 @@ def test_the_current_directory_is_put_on_the_path_once(here):
     assert sys.path.count(str(here)) == 1
 
 
+def test_a_tool_that_its_module_makes_wrongly_is_refused_in_the_words_of_the_tool(here):
+    with pytest.raises(UsageError, match=r"^tool bad: parameter x has no annotation"):
+        load_tools("misuses:bad")
+
+
 REFUSED = [
     ("", ["no tools named", "module:function"]),
     (" , ", ["no tools named"]),
@@ -73,7 +78,6 @@ REFUSED = [
     ("kit_of_tools:shop.sell", ["Shop has no 'sell'"]),
     ("breaks:save", ["'breaks:save'", "importing breaks raised ZeroDivisionError: division by zero"]),
     ("needs:save", ["importing needs raised ModuleNotFoundError", "not_installed_anywhere"]),
-    ("misuses:bad", ["tool bad: parameter x has no annotation"]),
     ("kit_of_tools:NUMBER", ["'kit_of_tools:NUMBER'", "int, not a function"]),
     ("kit_of_tools:starred", ["tool starred", "*a"]),
     ("kit_of_tools:save,pack_of_tools.inner:save", ["two tools are named save"]),
