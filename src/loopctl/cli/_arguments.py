@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, TypeAlias
 
-__all__ = ["Options", "parse", "parsers"]
+__all__ = ["Options", "Shape", "parse", "parsers"]
 
 _MODELS = """\
 models:
@@ -37,6 +37,9 @@ exit codes:
   0 completed      1 failed, or out of turns      2 called wrongly
   124 deadline     130 stopped by Ctrl-C or by another     143 stopped by SIGTERM"""
 
+Shape: TypeAlias = Literal["text", "json", "events"]
+"""What `loopctl run` prints on stdout."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -51,7 +54,7 @@ class Options:
     is_streaming: bool = True
     input: str = ""
     """What to ask, for `run`; `-` reads stdin."""
-    output: Literal["text", "json", "events"] = "text"
+    output: Shape = "text"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,6 +75,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     commands = main.add_subparsers(dest="command", metavar="{chat,run}", required=True, parser_class=_Parser)
     chat = commands.add_parser(
         "chat",
+        prog="loopctl chat",
         help="talk to a model at the terminal",
         usage="loopctl chat [options]",
         description=_CHAT,
@@ -80,6 +84,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     )
     run = commands.add_parser(
         "run",
+        prog="loopctl run",
         help="run once, for scripts",
         usage='loopctl run [options] "what to ask"',
         description=_RUN,
@@ -134,7 +139,7 @@ def parse(argv: Sequence[str] | None) -> Options:
     )
 
 
-def _output(found: argparse.Namespace) -> Literal["text", "json", "events"]:
+def _output(found: argparse.Namespace) -> Shape:
     if getattr(found, "json", False):
         return "json"
     return "events" if getattr(found, "events", False) else "text"

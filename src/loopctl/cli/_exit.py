@@ -83,8 +83,9 @@ def leave(code: int, *, has_loose_ends: bool) -> int:
 def silence(stream: TextIO) -> None:
     """Let nothing complain any more that nobody reads *stream*."""
     try:
+        descriptor = stream.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
+        os.dup2(nowhere, descriptor)
         os.close(nowhere)
     except (OSError, ValueError):  # it is no file, in a test for instance
         return

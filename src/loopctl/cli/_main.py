@@ -12,7 +12,8 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import redirect_stdout
 
 from loopctl.cli._agent import make_agent
 from loopctl.cli._arguments import Options, parse
@@ -67,21 +68,22 @@ def _guarded(options: Options, presses: Presses) -> tuple[int, bool]:
 
 
 def _perform(options: Options, presses: Presses) -> tuple[int, bool]:
-    text = options.input
-    if text == "-":
-        text = sys.stdin.read()
-    if options.command == "run" and not text.strip():
+    if options.command == "chat":
+        agent = make_agent(options)
+        return run(_main(agent, lambda session: chat(session, presses)))
+    text = sys.stdin.read() if options.input == "-" else options.input
+    if not text.strip():
         raise UsageError("there is nothing to ask: the input is empty")
-    return run(_main(make_agent(options), options, text, presses))
+    stdout = sys.stdout
+    with redirect_stdout(sys.stderr):  # stdout is for the reply: what modules and tools print goes beside it
+        agent = make_agent(options)
+        return run(_main(agent, lambda session: run_once(session, text, options.output, presses, stdout)))
 
 
-async def _main(agent: Agent, options: Options, text: str, presses: Presses) -> tuple[int, bool]:
+async def _main(agent: Agent, perform: Callable[[Session], Awaitable[int]]) -> tuple[int, bool]:
     session = agent.session()
     try:
-        if options.command == "chat":
-            code = await chat(session, presses)
-        else:
-            code = await run_once(session, text, options.output, presses)
+        code = await perform(session)
     finally:
         await agent.aclose()
     return code, _has_loose_ends(session)

@@ -109,13 +109,21 @@ def _cause(reason: CancelReason) -> str:
 
 def _place(run: Run, stop: Stop) -> str:
     if stop.checkpoint is Checkpoint.TOOL_CALL:
-        running = [
-            call.name for call in run.tool_calls if call.status in {CallStatus.INTERRUPTED, CallStatus.ABANDONED}
-        ]
-        return f"in the tool {running[0]}" if running else "as a tool ended"
+        return _place_of_tool(run)
     if stop.checkpoint is Checkpoint.STREAM_EVENT and not _has_begun(run):
         return "while waiting for the reply"
     return _WHERE[stop.checkpoint]
+
+
+def _place_of_tool(run: Run) -> str:
+    for prefix, suffix, statuses in (
+        ("in the tool ", "", {CallStatus.INTERRUPTED, CallStatus.ABANDONED}),
+        ("before the tool ", " began", {CallStatus.NOT_STARTED}),
+    ):
+        for call in run.tool_calls:
+            if call.status in statuses:
+                return f"{prefix}{call.name}{suffix}"
+    return "as a tool ended"
 
 
 def _has_begun(run: Run) -> bool:

@@ -1,7 +1,7 @@
 """`loopctl run`: one run for scripts.
 
-Rules: stdout carries the text, or the record, or the events, and nothing else: what tools print goes to stderr. Each
-ending is told by the exit code, and in the record and the events also by themselves.
+Rules: stdout carries the text, or the record, or the events, and nothing else (`_main` sends what others print to
+stderr). Each ending is told by the exit code, and in the record and the events also by themselves.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
-from typing import Literal, TextIO
+from typing import TextIO
 
+from loopctl.cli._arguments import Shape
 from loopctl.cli._events import event_to_json, json_line
-from loopctl.cli._exit import FAILED, code_of, silence
+from loopctl.cli._exit import COMPLETED, FAILED, code_of, silence
 from loopctl.cli._presses import Presses
 from loopctl.cli._render import Renderer
 from loopctl.cli._report import failure_line, stop_line
@@ -27,8 +27,8 @@ __all__ = ["run_once"]
 _GONE = CancelReason("disconnect", "stdout was closed", "stdout")
 
 
-async def run_once(session: Session, text: str, output: Literal["text", "json", "events"], presses: Presses) -> int:
-    """Run *session* on *text* and print what *output* says.
+async def run_once(session: Session, text: str, shape: Shape, presses: Presses, stdout: TextIO) -> int:
+    """Run *session* on *text* and print on *stdout* what *shape* says.
 
     Returns:
         The exit code.
@@ -36,19 +36,18 @@ async def run_once(session: Session, text: str, output: Literal["text", "json", 
     Cancellation:
         Cancels the run, waits for its end, and prints nothing more.
     """
-    stdout, notes = sys.stdout, Screen(sys.stderr, os.environ)
-    writer = _Writer(stdout, notes, output)
-    with redirect_stdout(sys.stderr):
-        async with session.start(text) as handle:
-            with presses.running(handle.cancel):
-                run = await _follow(handle, writer)
-        is_written = writer.end(run)
-        if run.stop is not None:
-            busy = await is_still_busy(session.agent.model, run)
-            notes.line(f"loopctl: {stop_line(run, writer.words, is_busy=busy)}", "yellow")
-        elif run.error is not None:
-            notes.line(f"loopctl: {failure_line(run)}", "red")
-    return code_of(run) or (0 if is_written else FAILED)
+    notes = Screen(sys.stderr, os.environ)
+    writer = _Writer(stdout, notes, shape)
+    async with session.start(text) as handle:
+        with presses.running(handle.cancel):
+            run = await _follow(handle, writer)
+    is_written = writer.end(run)
+    if run.stop is not None:
+        busy = await is_still_busy(session.agent.model, run)
+        notes.line(f"loopctl: {stop_line(run, writer.words, is_busy=busy)}", "yellow")
+    elif run.error is not None:
+        notes.line(f"loopctl: {failure_line(run)}", "red")
+    return code_of(run) or (COMPLETED if is_written else FAILED)
 
 
 async def _follow(handle: RunHandle, writer: _Writer) -> Run:
@@ -62,9 +61,9 @@ async def _follow(handle: RunHandle, writer: _Writer) -> Run:
 class _Writer:
     """Writes one run to stdout in one of the three shapes, and its notes to stderr."""
 
-    def __init__(self, stdout: TextIO, notes: Screen, output: Literal["text", "json", "events"]) -> None:
+    def __init__(self, stdout: TextIO, notes: Screen, shape: Shape) -> None:
         self._stdout = stdout
-        self._output = output
+        self._shape = shape
         self._text = Screen(stdout, os.environ)
         self._notes = notes
         self._renderer = Renderer(self._text, notes)
@@ -72,20 +71,20 @@ class _Writer:
     @property
     def words(self) -> int | None:
         """How many words of text were shown; None if the text was not shown as text."""
-        return self._renderer.words if self._output == "text" else None
+        return self._renderer.words if self._shape == "text" else None
 
     def take(self, event: Event) -> bool:
         """Write *event*; False if nobody reads stdout any more."""
-        if self._output == "events":
+        if self._shape == "events":
             return self._try(lambda: self._put(json_line(event_to_json(event))))
-        if self._output == "text" or not isinstance(event, TextDelta):
+        if self._shape == "text" or not isinstance(event, TextDelta):
             return self._try(lambda: self._renderer.take(event))
         return True
 
     def end(self, run: Run) -> bool:
         """Write what is written at the end; False if nobody reads stdout any more."""
         self._notes.erase()
-        if self._output == "json":
+        if self._shape == "json":
             return self._try(lambda: self._put(json_line(run.to_json())))
         return self._try(self._text.fresh)
 

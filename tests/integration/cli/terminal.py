@@ -1,6 +1,6 @@
 """Owns a pseudo-terminal with the command in it: send keys, wait for text, get the exit code.
 
-Rules: a wait has a bound and says what was on the screen; the command's process is gone and reaped when the `with` ends.
+Rules: a wait has a bound and says what was on the screen; the command is gone and reaped when the `with` ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ CTRL_C = b"\x03"
 CTRL_D = b"\x04"
 
 # The child leads a session of its own (start_new_session) and takes the terminal, so that a Ctrl-C byte is a SIGINT.
-_TAKE_TERMINAL = "import fcntl,os,sys,termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+_TAKE_TERMINAL = (
+    "import fcntl,os,sys,termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-Z\\-_=>]|\x1b\][^\x07]*\x07")
 
 
@@ -80,7 +82,9 @@ class Terminal:
                 self._seen += found.end()
                 return found[0]
             if self._is_ended or not self._read(until - time.monotonic()):
-                raise AssertionError(f"{pattern!r} did not come; after what was seen:\n{text[self._seen :]}\n---\n{text}")
+                raise AssertionError(
+                    f"{pattern!r} did not come; after what was seen:\n{text[self._seen :]}\n---\n{text}"
+                )
 
     def wait(self, timeout: float = 30) -> int:
         """Wait for the command's end; give its exit code (negative: a signal killed it)."""

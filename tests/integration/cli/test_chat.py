@@ -12,7 +12,9 @@ import pytest
 from tests.integration.cli.terminal import CTRL_C, CTRL_D, Terminal
 from tests.peers.openai_server import OpenAIServer, calls, endless, error, never, text
 
-STOPPED = r"■ stopped by Ctrl-C in the middle of the reply \[STREAM_EVENT\] after (\d+|less than 1) ms; (\d+) words shown"
+STOPPED = (
+    r"■ stopped by Ctrl-C in the middle of the reply \[STREAM_EVENT\] after (\d+|less than 1) ms; (\d+) words shown"
+)
 
 PROMPT = r"(?m)^>"
 
@@ -288,7 +290,9 @@ def test_a_wait_for_an_answer_that_never_comes_can_be_stopped():
         terminal.send("hi\r")
         server.wait_for(lambda server: server.open == 1)
         terminal.send(CTRL_C)
-        terminal.expect(r"■ stopped by Ctrl-C while waiting for the reply \[STREAM_EVENT\] after .* ms; nothing shown\n")
+        terminal.expect(
+            r"■ stopped by Ctrl-C while waiting for the reply \[STREAM_EVENT\] after .* ms; nothing shown\n"
+        )
         terminal.expect(PROMPT)
         server.wait_for(lambda server: server.disconnects == 1)
         terminal.send(CTRL_D)

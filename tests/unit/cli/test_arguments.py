@@ -1,0 +1,70 @@
+"""The command line, and that its page in the docs is what it prints."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from loopctl.cli._arguments import Options, parse, parsers
+from tests.architecture.source import ROOT
+
+PAGE = ROOT / "docs" / "reference" / "cli.md"
+
+
+def with_help(page: str) -> str:
+    """Give *page* with the help of each command in the first block after its heading."""
+    for command, parser in parsers().items():
+        block = re.compile(rf"(## `{command}`\n\n```text\n).*?(```\n)", re.DOTALL)
+        assert block.search(page), f"no block for {command}"
+        text = parser.format_help()
+        page = block.sub(lambda found, text=text: found[1] + text + found[2], page)
+    return page
+
+
+def test_the_page_shows_what_help_prints():
+    """To write it anew: python -m tests.unit.cli.test_arguments."""
+    page = PAGE.read_text("utf-8")
+    assert page == with_help(page)
+
+
+@pytest.mark.parametrize("columns", ["40", "200"])
+def test_help_looks_the_same_in_every_terminal(columns, monkeypatch):
+    before = [parser.format_help() for parser in parsers().values()]
+    monkeypatch.setenv("COLUMNS", columns)
+    assert [parser.format_help() for parser in parsers().values()] == before
+
+
+def test_no_line_of_the_help_is_wider_than_a_small_terminal():
+    lines = [line for parser in parsers().values() for line in parser.format_help().splitlines()]
+    assert [line for line in lines if len(line) > 90] == []
+
+
+def test_every_option_becomes_data():
+    line = "run --model m --base-url http://x/v1 --system s --tools a:b --max-turns 3 --no-stream --events"
+    assert parse([*line.split(), "what?"]) == Options(
+        command="run",
+        model="m",
+        base_url="http://x/v1",
+        system="s",
+        tools="a:b",
+        max_turns=3,
+        is_streaming=False,
+        input="what?",
+        output="events",
+    )
+
+
+def test_nothing_has_to_be_named_for_a_chat():
+    assert parse(["chat"]) == Options(command="chat")
+
+
+def test_version_is_that_of_the_package(capsys):
+    with pytest.raises(SystemExit) as ended:
+        parse(["--version"])
+    assert ended.value.code == 0
+    assert re.fullmatch(r"loopctl \d+\.\d+\.\S+\n", capsys.readouterr().out)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_help(PAGE.read_text("utf-8")), "utf-8")

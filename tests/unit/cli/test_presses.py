@@ -1,0 +1,95 @@
+"""What Ctrl-C and SIGTERM mean at each moment."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopctl.cli import _presses
+from loopctl.cli._presses import Presses
+from tests.unit.cli.records import CTRL_C, SIGTERM
+
+
+class Ended(BaseException):
+    """The process would have ended."""
+
+
+@pytest.fixture(autouse=True)
+def end(monkeypatch):
+    def end_now(code):
+        raise Ended(code)
+
+    monkeypatch.setattr(_presses, "end_now", end_now)
+
+
+def ends(presses, reason):
+    try:
+        presses(reason)
+    except Ended as ended:
+        return ended.args[0]
+    return None
+
+
+def test_while_it_starts_a_signal_ends_the_process():
+    assert ends(Presses(), CTRL_C) == 130
+    assert ends(Presses(), SIGTERM) == 143
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code"),
+    [(CTRL_C, CTRL_C, 130), (CTRL_C, SIGTERM, 143), (SIGTERM, CTRL_C, 143), (SIGTERM, SIGTERM, 143)],
+)
+def test_while_something_runs_the_first_stops_it_and_the_second_ends_the_process(first, second, code):
+    presses, reasons = Presses(), []
+    with presses.chatting(), presses.running(reasons.append):
+        assert ends(presses, first) is None
+        assert ends(presses, second) == code
+    assert reasons == [first]
+
+
+def test_each_run_has_its_own_first_press():
+    presses, reasons = Presses(), []
+    with presses.chatting():
+        for _ in range(3):
+            with presses.running(reasons.append):
+                assert ends(presses, CTRL_C) is None
+    assert reasons == [CTRL_C] * 3
+    assert not presses.take()
+
+
+def test_sigterm_is_remembered_until_the_run_has_ended():
+    presses = Presses()
+    with presses.chatting(), presses.running(lambda _: None):
+        ends(presses, SIGTERM)
+    assert presses.is_terminated
+
+
+def test_a_press_that_loses_against_the_end_of_the_run_ends_nothing():
+    presses = Presses()
+    with presses.chatting(), presses.running(lambda _: False):
+        assert ends(presses, CTRL_C) is None
+
+
+def test_at_the_prompt_a_signal_wakes_it_and_is_taken_once():
+    presses, woken = Presses(), []
+    with presses.chatting(), presses.prompting(lambda: woken.append(1)):
+        assert ends(presses, CTRL_C) is None
+        assert woken == [1]
+        assert (presses.take(), presses.take()) == (True, False)
+        assert ends(presses, SIGTERM) is None
+        assert woken == [1, 1]
+        assert presses.is_terminated
+        assert not presses.take()
+
+
+def test_between_runs_a_press_waits_for_the_prompt():
+    presses = Presses()
+    with presses.chatting():
+        assert ends(presses, CTRL_C) is None
+        assert presses.take()
+
+
+def test_a_second_sigterm_ends_the_process_wherever_it_is():
+    presses = Presses()
+    with presses.chatting():
+        assert ends(presses, SIGTERM) is None
+        assert ends(presses, SIGTERM) == 143

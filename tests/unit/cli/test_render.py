@@ -1,0 +1,124 @@
+"""Events as a person follows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopctl.cli._events import event_to_json
+from loopctl.cli._render import Renderer, call_text
+from loopctl.cli._screen import Screen
+from loopctl.record import (
+    AttemptReset,
+    CallStatus,
+    RunEnded,
+    RunStarted,
+    StragglerEnded,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from tests.unit.cli.records import call, run, straggler, turn
+from tests.unit.cli.test_screen import Fake
+
+SAVE = call("save", CallStatus.NOT_STARTED, arguments={"path": "x", "n": 1})
+SAVED = call("save", CallStatus.COMPLETED, arguments={"path": "x", "n": 1}, started_at=10.0, ended_at=10.25)
+LONG = call("load", CallStatus.FAILED, result="no\nsuch file", started_at=0.0, ended_at=12.34)
+STORY = [
+    TurnStarted(1, "m"),
+    TextDelta("Let me see."),
+    ToolStarted(SAVE),
+    ToolProgress("id_save", "save", "half\nway", 0.5),
+    ToolFinished(SAVED),
+    TurnEnded(turn("Let me see.")),
+    TurnStarted(2, "m"),
+    TextDelta("It "),
+    TextDelta("is done."),
+    RunEnded(run()),
+]
+
+
+def play(events, *, environ, is_terminal=True, **options):
+    stream = Fake(is_terminal=is_terminal)
+    renderer = Renderer(Screen(stream, environ), **options)
+    for event in events:
+        renderer.take(event)
+    return stream.getvalue(), renderer
+
+
+def test_on_a_dumb_terminal_each_thing_is_a_line():
+    text, renderer = play(STORY, environ={"TERM": "dumb"})
+    assert text.splitlines() == [
+        "Let me see.",
+        '⋯ save(path="x", n=1)',
+        '⋯ 50 % half way save(path="x", n=1)',
+        '✓ save(path="x", n=1) completed in 250 ms',
+        "It is done.",
+    ]
+    assert renderer.words == 6
+
+
+def test_on_a_terminal_what_is_going_on_is_one_line_that_is_rewritten():
+    text, _ = play(STORY, environ={"TERM": "xterm", "NO_COLOR": "1"})
+    seen = [part.rpartition("\r\x1b[K")[2] for part in text.split("\n")]
+    assert seen == ["Let me see.", '✓ save(path="x", n=1) completed in 250 ms', "It is done."]
+    assert "⋯ waiting for m" in text
+    assert "⋯ 50 % half way save(" in text
+
+
+def test_text_and_notes_can_go_apart_and_turns_are_parted():
+    stdout, stderr = Fake(is_terminal=False), Fake(is_terminal=False)
+    renderer = Renderer(Screen(stdout, {}), Screen(stderr, {}))
+    for event in STORY:
+        renderer.take(event)
+    assert stdout.getvalue() == "Let me see.\nIt is done."
+    assert stderr.getvalue().count("\n") == 3
+
+
+def test_a_failed_call_says_why_in_one_line():
+    text, _ = play([ToolStarted(LONG), ToolFinished(LONG)], environ={"TERM": "dumb"})
+    assert text.splitlines()[-1] == "✗ load() failed in 12.3 s: no such file"
+
+
+@pytest.mark.parametrize("status", CallStatus)
+def test_every_status_is_shown_by_its_name(status):
+    text, _ = play([ToolFinished(call("save", status))], environ={"TERM": "dumb"})
+    assert status.value.replace("_", " ") in text
+
+
+def test_arguments_are_shortened():
+    long = call("save", CallStatus.NOT_STARTED, arguments={"text": "x" * 500, "more": list(range(500)), "last": 1})
+    assert len(call_text(long)) < 120
+    assert call_text(long).startswith('save(text="xxxx')
+
+
+def test_words_are_counted_across_pieces():
+    pieces = ["On", "ce upon", " a", " ", "time", "", "ly\n", "end"]
+    _, renderer = play(map(TextDelta, pieces), environ={})
+    assert renderer.words == len("".join(pieces).split())
+
+
+def test_thinking_is_apart_from_the_text_and_only_shown_if_asked_for():
+    events = [ThinkingDelta("hm"), ThinkingDelta("m"), TextDelta("Yes.")]
+    assert play(events, environ={"TERM": "dumb"}, shows_thinking=True)[0] == "hmm\nYes."
+    assert play(events, environ={"TERM": "dumb"})[0] == "Yes."
+
+
+def test_an_attempt_that_is_void_is_said():
+    text, _ = play([TextDelta("half"), AttemptReset(1), TextDelta("whole")], environ={"TERM": "dumb"})
+    assert text.splitlines()[1] == "that attempt failed, another begins: what it said is void"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [*STORY, RunStarted("run_1"), ThinkingDelta("hm"), AttemptReset(1), StragglerEnded("r", straggler(), "x", None)],
+)
+def test_every_event_is_json(event):
+    import json
+
+    value = json.loads(json.dumps(event_to_json(event)))
+    assert value["event"] == type(event).__name__
+    assert set(value) - {"event"} == set(event.__dataclass_fields__)
