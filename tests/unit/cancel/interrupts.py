@@ -33,6 +33,7 @@ class Interrupt:
     def _enter(self, frame, _event, _arg):
         if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
+        frame.f_trace = self._step  # 3.13 asks for a frame's opcodes only if it has a trace function by now
         frame.f_trace_opcodes = self.event == "opcode"
         return self._step
 
@@ -47,6 +48,8 @@ class Interrupt:
     @contextmanager
     def armed(self) -> Iterator[None]:
         before = sys.gettrace()
+        # From 3.12 on, settrace asks for opcodes only if some frame has wanted them before.
+        sys._getframe().f_trace_opcodes = self.event == "opcode"
         sys.settrace(self._enter)
         try:
             yield
