@@ -46,6 +46,10 @@ def test_an_event_is_given_as_soon_as_its_empty_line_has_come() -> None:
     assert decoder.feed(b"\n") == [b"b"]
 
 
+def test_an_empty_portion_between_cr_and_lf_changes_nothing() -> None:
+    assert decode(b"data: a\r", b"", b"\ndata: b\r\n\r\n") == [b"a\nb"]
+
+
 def test_a_byte_order_mark_is_skipped_only_at_the_beginning() -> None:
     assert decode(b"data: a\n\n\xef\xbb\xbfdata: b\n\n") == [b"a"]
 
