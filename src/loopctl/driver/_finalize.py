@@ -9,6 +9,7 @@ Rule: only a completed run is committed; a cancel decides by the token and never
 from __future__ import annotations
 
 import logging
+from traceback import clear_frames
 from typing import TYPE_CHECKING
 
 from loopctl.cancel import fired_at, later_causes, seal
@@ -65,10 +66,18 @@ def finalize(execution: Execution, ended: Ended | None, error: BaseException | N
     )
     if failure is not None:
         failure.run = run
+        _drop_locals(failure)
     closings: list[Event] = [ToolFinished(scratch.calls[call_id]) for call_id in scratch.open_calls]
     if scratch.is_turn_told:
         closings.append(TurnEnded(turn if turn is not None else scratch.turns[-1]))
     return run, tuple(closings)
+
+
+def _drop_locals(error: BaseException | None) -> None:
+    """Keep the lines of an error that is kept, and not what every frame on its way held."""
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _outcome(is_cancelled: bool, ended: Ended | None) -> Outcome:  # noqa: FBT001 - the one question there is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -96,7 +97,7 @@ class Run:
     stragglers: tuple[StragglerRecord, ...]
     usage: Usage
     error: LoopError | None = field(compare=False)
-    """What `raise_for_outcome` raises; None for a completed run."""
+    """What `raise_for_outcome` raises a copy of; None for a completed run."""
     started_at: float
     """Epoch seconds."""
     ended_at: float
@@ -112,8 +113,7 @@ class Run:
         """
         if self.error is None:
             return self
-        # The record lives on and may be asked often: without this, each time would add to one ever longer traceback.
-        raise self.error.with_traceback(None)
+        raise _fresh(self.error)
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON object (seconds and epoch seconds throughout)."""
@@ -133,6 +133,16 @@ class Run:
             "started_at": self.started_at,
             "ended_at": self.ended_at,
         }
+
+
+def _fresh(error: LoopError) -> LoopError:
+    """Copy *error*: an exception that was raised holds every frame it went through, and the record lives on."""
+    try:
+        fresh = copy(error)
+    except TypeError:  # a subclass whose arguments are not its own
+        return error.with_traceback(None)
+    fresh.__cause__ = error.__cause__
+    return fresh
 
 
 def _error_to_json(error: LoopError) -> dict[str, Any]:

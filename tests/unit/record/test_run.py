@@ -75,7 +75,8 @@ def test_every_other_run_raises_its_error(error):
     with pytest.raises(type(error)) as caught:
         replace(RUN, error=error).raise_for_outcome()
 
-    assert caught.value is error
+    assert caught.value is not error  # a raised exception holds every frame it went through
+    assert (caught.value.args, vars(caught.value)) == (error.args, vars(error))
 
 
 def test_raising_again_and_again_adds_nothing_to_the_record():
