@@ -16,7 +16,7 @@ from loopctl.errors import ModelError
 from loopctl.providers.local import LocalModel
 
 USER = """
-import asyncio, os, sys, time
+import asyncio, os, sys, threading, time
 from loopctl.providers.local import LocalModel
 model = LocalModel(context=512, threads=1)
 stage = sys.argv[1]
@@ -29,7 +29,15 @@ async def main():
         await task
     print(model.pid, flush=True)
     await asyncio.sleep(0 if stage == "exit" else 600)
-if stage == "fork":
+if stage == "orphan":
+    thread = threading.Thread(target=lambda: asyncio.run(model.prepare()))
+    thread.start()
+    thread.join()
+    if not (forked := os.fork()):
+        time.sleep(600)
+    print(model.pid, forked, flush=True)
+    time.sleep(600)
+elif stage == "fork":
     asyncio.run(model.prepare())
     server = model.pid
     if not (forked := os.fork()):
@@ -71,6 +79,7 @@ def test_a_start_that_is_cancelled_leaves_no_process_not_even_a_zombie(own_model
         assert await talk.until(lambda: own_model.pid is not None)
         if when == "loading":
             assert await talk.until(lambda: talk.is_loading(own_model.pid))
+            os.kill(own_model.pid, signal.SIGSTOP)  # it will not leave by itself
         pid = own_model.pid
         assert talk.runs(pid)
         task.cancel()
@@ -204,6 +213,29 @@ def test_the_server_dies_with_a_killed_parent(user, stage, number, talk):
     assert talk.runs(int(pid))
     os.kill(process.pid, number)
     assert asyncio.run(talk.until(lambda: not talk.runs(int(pid))))
+
+
+def test_the_end_of_its_input_ends_a_server_even_if_a_fork_of_the_parent_lives_on(user, talk):
+    """Started by a thread, so Linux's parent-death signal plays no part."""
+    process, line = user("orphan")
+    server, forked = map(int, line.split())
+    try:
+        process.kill()
+        assert asyncio.run(talk.until(lambda: not talk.runs(server)))
+        assert talk.runs(forked)
+    finally:
+        os.kill(forked, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
+def test_the_parent_death_signal_ends_a_server_whose_input_stays_open(user, talk):
+    process, pid = user("ready")
+    held = os.open(f"/proc/{pid}/fd/0", os.O_WRONLY)
+    try:
+        process.kill()
+        assert asyncio.run(talk.until(lambda: not talk.runs(int(pid))))
+    finally:
+        os.close(held)
 
 
 def test_the_server_is_gone_when_the_program_ends(user, talk):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -69,6 +71,21 @@ def test_a_reply_cancelled_in_the_middle_frees_the_slot_and_the_next_one_works(s
 
 async def idle(model):
     return not await model.is_busy()
+
+
+def test_closing_a_reply_early_closes_all_below_it_at_once(shared_model, talk):
+    async def main():
+        await shared_model.prepare()
+        left_over = []
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(firstiter=hooks.firstiter, finalizer=left_over.append)
+        assert await talk.first_words(shared_model, STORY)
+        gc.collect()
+        sys.set_asyncgen_hooks(*hooks)
+        assert not left_over  # or the loop would close it some time later, in a task of its own
+        assert await talk.until(lambda: idle(shared_model))
+
+    asyncio.run(main())
 
 
 def test_a_cancel_during_a_long_prompt_ends_at_once_and_the_busy_server_is_replaced(shared_model, talk):

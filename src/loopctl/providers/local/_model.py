@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -156,23 +157,21 @@ class LocalModel:
         decided = UsagePart()
         if _decision.is_decision_due(request, rounds=self._rounds):
             text: list[str] = []
-            decider = lease.endpoint.model_with(_decision.decision_body(request))
-            try:
-                async for delta in _watched(decider, _decision.decision_request(request), lease):
+            async with aclosing(_decided(request, lease)) as parts:
+                async for delta in parts:
                     if isinstance(delta, TextPart):
                         text.append(delta.text)
                     elif isinstance(delta, UsagePart):
                         decided = delta
-                        yield delta
-            finally:
-                await decider.aclose()
+                        yield delta  # noqa: ASYNC119 - who iterates a model closes it, in the same task
             if (decision := _decision.read_decision("".join(text), request.tools)) is not None:
                 yield ToolCallPart(0, f"call_{secrets.token_hex(8)}", decision.tool, decision.arguments)
                 yield ReplyEnd("tool_calls")
                 return
         plain = ModelRequest(request.instructions, plain_messages(request.messages))
-        async for delta in _watched(lease.endpoint.model, plain, lease):
-            yield _sum(decided, delta) if isinstance(delta, UsagePart) else delta
+        async with aclosing(_watched(lease.endpoint.model, plain, lease)) as deltas:
+            async for delta in deltas:
+                yield _sum(decided, delta) if isinstance(delta, UsagePart) else delta  # noqa: ASYNC119
 
     async def _explained(self, error: ModelError, lease: Lease) -> ModelError:
         if error.status is not None and _OVERFLOW in str(error):
@@ -210,6 +209,17 @@ def _default_threads() -> int:
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // 2)
+
+
+async def _decided(request: ModelRequest, lease: Lease) -> AsyncGenerator[Delta]:
+    """Stream the decision, through a client that knows what this request's tools allow."""
+    decider = lease.endpoint.model_with(_decision.decision_body(request))
+    try:
+        async with aclosing(_watched(decider, _decision.decision_request(request), lease)) as deltas:
+            async for delta in deltas:
+                yield delta  # noqa: ASYNC119 - as in _replies
+    finally:
+        await decider.aclose()
 
 
 async def _watched(model: OpenAIModel, request: ModelRequest, lease: Lease) -> AsyncGenerator[Delta]:

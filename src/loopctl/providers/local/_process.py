@@ -62,7 +62,7 @@ class ServerProcess:
             stderr=self._log,
             start_new_session=True,  # the terminal's Ctrl-C is for us
         )
-        self._end = weakref.finalize(self, _end, self._popen, self._log, os.getpid())
+        self._end = weakref.finalize(self, _end, self._popen, self._log)
         self._lock = threading.Lock()
         self._output = b""
         self._address: str | None = None
@@ -176,9 +176,7 @@ class ServerProcess:
         return "ready" if self._address is not None and self._popen.poll() is None else "ended"
 
 
-def _end(popen: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
-    if os.getpid() != owner:
-        return
+def _end(popen: subprocess.Popen[bytes], log: IO[bytes]) -> None:
     popen.kill()
     for file in (popen.stdin, popen.stdout, log):
         if file is not None:
@@ -209,5 +207,5 @@ def _forget_all() -> None:
         process.forget()
 
 
-if hasattr(os, "register_at_fork"):
+if hasattr(os, "register_at_fork"):  # where there is no fork, there is none of this
     os.register_at_fork(after_in_child=_forget_all)
