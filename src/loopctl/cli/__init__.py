@@ -14,17 +14,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments after the command's name; None takes the process's own.
 
     Returns:
-        The exit code. If something is left that would hold up the interpreter's end, the process ends in here instead.
+        The exit code. The process ends in here if a signal came, or if something is left that would hold up the
+        interpreter's own end.
 
     Raises:
         SystemExit: The command line is wrong (2), or asked for help or the version (0).
     """
     # Everything is loaded in here, so that a Ctrl-C while it loads is no traceback either.
     try:
-        from loopctl.cli._exit import leave
         from loopctl.cli._main import command
 
-        code, has_loose_ends = command(argv)
-        return leave(code, has_loose_ends=has_loose_ends)
+        return command(argv)
     except KeyboardInterrupt:
         return 130

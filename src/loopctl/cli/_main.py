@@ -18,7 +18,7 @@ from contextlib import redirect_stdout
 from loopctl.cli._agent import make_agent
 from loopctl.cli._arguments import Options, parse
 from loopctl.cli._chat import chat
-from loopctl.cli._exit import FAILED, INTERRUPTED, USAGE, silence
+from loopctl.cli._exit import FAILED, INTERRUPTED, USAGE, leave, silence
 from loopctl.cli._presses import Presses
 from loopctl.cli._report import one_line
 from loopctl.cli._run import run_once
@@ -31,14 +31,8 @@ __all__ = ["command"]
 _DEBUG = "LOOPCTL_DEBUG"
 
 
-def command(argv: Sequence[str] | None = None) -> tuple[int, bool]:
-    """Run the command.
-
-    Args:
-        argv: As for `loopctl.cli.main`.
-
-    Returns:
-        The exit code, and whether something is left that refused to end.
+def command(argv: Sequence[str] | None = None) -> int:
+    """Run the command; see `loopctl.cli.main`.
 
     Raises:
         SystemExit: The command line is wrong, or asked for help.
@@ -47,7 +41,9 @@ def command(argv: Sequence[str] | None = None) -> tuple[int, bool]:
     _prepare_streams()
     presses = Presses()
     with interrupts(presses):
-        return _guarded(options, presses)
+        code, has_loose_ends = _guarded(options, presses)
+        # Who has pressed once may press again: the interpreter's own end would answer that with a traceback.
+        return leave(code, has_loose_ends=has_loose_ends or presses.is_used)
 
 
 def _guarded(options: Options, presses: Presses) -> tuple[int, bool]:

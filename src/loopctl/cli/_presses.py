@@ -32,11 +32,14 @@ class Presses:
         self._is_stopping = False
         self._is_chatting = False
         self._is_pressed = False
+        self.is_used = False
+        """True once any signal came."""
         self.is_terminated = False
         """True once SIGTERM came: the command ends as soon as what runs has ended."""
 
     def __call__(self, reason: CancelReason) -> None:
         """Take one signal."""
+        self.is_used = True
         is_termination = reason.origin == "shutdown"
         if self._cancel is not None:
             self._stop(self._cancel, reason, is_termination=is_termination)

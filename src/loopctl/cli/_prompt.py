@@ -70,6 +70,7 @@ class EditedPrompt:
         keys.add("escape", "enter")(lambda event: event.current_buffer.insert_text("\n"))
         self._session: PromptSession[str] = PromptSession(
             key_bindings=keys,
+            enable_suspend=True,
             interrupt_exception=PromptInterrupted,
             color_depth=None if has_colors else ColorDepth.DEPTH_1_BIT,
         )

@@ -164,7 +164,8 @@ def test_any_number_of_quick_presses_leaves_without_a_traceback(tmp_path):
             os.kill(terminal.process.pid, signal.SIGINT)  # some come while another is being taken, and count as one
             presses += 1
             time.sleep(0.005)
-        assert terminal.wait() == 130
+        # 0 if the tool was stopped before it began, and the later presses came at the prompt.
+        assert terminal.wait() in {0, 130}
         assert "Traceback" not in terminal.text
 
 

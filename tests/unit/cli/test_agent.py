@@ -69,7 +69,7 @@ def test_the_options_reach_the_agent(named, tmp_path, monkeypatch):
     line = "run --system Brief. --tools cli_agent_tools:add --max-turns 3 --no-stream --model x hi"
     agent = make_agent(parse(line.split()))
     assert agent.instructions == "Brief."
-    assert set(agent.tools.names) == {"add"}
+    assert list(agent.tools) == ["add"]
     assert (agent.config.max_turns, agent.config.stream) == (3, False)
     sys.modules.pop("cli_agent_tools")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 
 import pytest
 
@@ -63,7 +63,7 @@ def test_a_stop_beside_a_tool_does_not_claim_that_it_was_in_it(status, words):
 
 
 def test_a_straggler_is_named_with_its_line_and_a_path_that_is_short():
-    here = straggler(where=f"{os.getcwd()}/tools.py:12")
+    here = straggler(where=f"{Path.cwd()}/tools.py:12")
     away = straggler("load", "/x/tools.py:7")
     calls = [call("save", CallStatus.ABANDONED)]
     line = stop_line(stopped(checkpoint=TOOL, calls=calls, stragglers=[here, away]))
