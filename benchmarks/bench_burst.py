@@ -1,4 +1,4 @@
-"""Measures what one token costs a whole run: through `session.start` and a reader, against httpx2 lines and `json.loads`.
+"""Measures what one token costs a whole run with a reader, against httpx2 lines and `json.loads`.
 
 A server in a process of its own sends 2000 tokens in one write; both sides read the same bytes over loopback, in turn.
 """

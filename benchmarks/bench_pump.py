@@ -48,7 +48,7 @@ async def ours() -> float:
     signal = CancelSignal()
     into, patience = Accumulator(), Patience(300, 120, 180)
     fanout = Fanout(asyncio.get_running_loop(), signal.token, lambda: None)
-    attempt = Attempt(into, signal.token, patience)
+    attempt = Attempt(into, signal.token, patience, tidy_within=1)
     gc.collect()
     began = time.perf_counter()
     work = TaskWork(pump(lambda: source(EVENTS), attempt, fanout))
@@ -74,7 +74,7 @@ async def overrun() -> int:
 
     patience = Patience()
     fanout = Fanout(asyncio.get_running_loop(), signal.token, lambda: None)
-    work = TaskWork(pump(buffered, Attempt(Accumulator(), signal.token, patience), fanout))
+    work = TaskWork(pump(buffered, Attempt(Accumulator(), signal.token, patience, tidy_within=1), fanout))
     await supervise(work, signal.token, grace=Grace(1), patience=patience)
     return given - 1000
 

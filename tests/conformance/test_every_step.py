@@ -105,6 +105,8 @@ class World:
         self.session = Agent(self.model, tools, config=RunConfig(grace=3)).session()
 
     def fire(self) -> None:
+        if self.steps:  # threads do not take the same steps each time: it came when all was over
+            return
         reason = CancelReason("user", self.hand)
         self.at_fire = (len(self.model.requests), len(EFFECTS), len(self.events))
         match self.hand:

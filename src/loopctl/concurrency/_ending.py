@@ -16,7 +16,7 @@ from loopctl.concurrency._straggler import Straggler
 from loopctl.errors import Cancelled
 from loopctl.record import CancelReason, Checkpoint
 
-__all__ = ["Ending", "How", "StoppedBy"]
+__all__ = ["Ending", "How", "StoppedBy", "describe", "stop_reason"]
 
 How = Literal["returned", "raised", "unwound", "not_started", "abandoned", "left"]
 """`unwound`: left by a cancellation; `left`: somebody else's future, which goes on."""
@@ -74,3 +74,13 @@ def stop_reason(token: CancelToken) -> CancelReason:
     """The reason of a token that has fired."""
     reason = token.reason
     return reason if reason is not None else CancelReason()
+
+
+def describe(error: BaseException | None) -> str:
+    """Give the name and the text of an error of foreign code, which may be unable to say anything."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # its own __str__ runs here
+        return name
+    return f"{name}: {text}" if text else name

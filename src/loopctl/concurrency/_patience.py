@@ -18,6 +18,7 @@ class Patience:
     __slots__ = (
         "_each",
         "_first",
+        "_is_stopped",
         "_loop",
         "_on_expired",
         "_paused_at",
@@ -35,6 +36,7 @@ class Patience:
         self._each = each
         self._paused_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._is_stopped = False
         self.expired: str | None = None
         """Which limit was passed, in words; None while none was."""
         self.last: float | None = None
@@ -66,8 +68,19 @@ class Patience:
         if self._timer is None and self.expired is None:
             self._arm()
 
+    def hurry(self, seconds: float) -> None:
+        """Allow *seconds* more for the whole, and no more for events."""
+        self._total = self._loop.time() - self._start + seconds
+        self._first = self._each = None
+        self._disarm()
+        self._arm()
+
     def stop(self) -> None:
         """Count no more."""
+        self._is_stopped = True
+        self._disarm()
+
+    def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -87,7 +100,7 @@ class Patience:
         # An event may come at any time, and brings its own limit.
         latest = self._loop.time() + self._each if self._each is not None else None
         times = [when for when in (due[0] if due is not None else None, latest) if when is not None]
-        if times:
+        if times and not self._is_stopped:
             self._timer = self._loop.call_at(min(times), self._check)
 
     def _check(self) -> None:

@@ -22,7 +22,7 @@ from loopctl.brain import (
     RunTools,
     ToolsFinished,
 )
-from loopctl.concurrency import Ending, Patience, TaskWork, epoch, supervise
+from loopctl.concurrency import Ending, Patience, TaskWork, describe, epoch, supervise
 from loopctl.driver._scratchpad import OpenTurn
 from loopctl.errors import Cancelled, LoopError, ModelError
 from loopctl.model import Delta, Model, ModelRequest
@@ -140,15 +140,17 @@ class Performer:
         config = run.config
         signal = run.signal.child()
         patience = Patience(config.turn_timeout, config.first_event_timeout, config.event_timeout)
-        attempt = Attempt(turn.reply, signal.token, patience)
+        attempt = Attempt(turn.reply, signal.token, patience, tidy_within=config.grace)
         work = TaskWork(
-            pump(lambda: model.stream(request), attempt, run.fanout), "loopctl model", lambda: attempt.is_closing
+            pump(lambda: model.stream(request), attempt, run.fanout), "loopctl model", lambda: attempt.is_tidying
         )
         ending = await self._await(work, Checkpoint.STREAM_EVENT, patience)
         turn.reply.seal()
         if ending.straggler is not None:
             signal.cancel()  # what still runs must not be shown to anybody
         ending.raise_if_stopped(Checkpoint.DELIVERY if run.fanout.was_cut else None)
+        if turn.reply.is_whole and not isinstance(ending.error, KeyboardInterrupt | SystemExit):
+            return  # how the stream was closed after that does not make the reply worse
         _check(ending, model, patience)
 
     async def _complete(self, model: Model, complete: _Complete, request: ModelRequest, turn: OpenTurn) -> None:
@@ -161,7 +163,7 @@ class Performer:
             # Also if the cancel came in the same instant: what was paid for is kept in the record.
             try:
                 events = [turn.reply.add(delta) for delta in ending.value]
-            except TypeError as error:
+            except Exception as error:  # what it gave may be iterated by code of its own
                 raise _wrapped(error, model) from error
         turn.reply.seal()
         ending.raise_if_stopped()
@@ -201,12 +203,13 @@ def _check(ending: Ending, model: Model, patience: Patience | None = None) -> No
     if ending.how == "returned":
         return
     error = ending.error
-    if isinstance(error, LoopError) and not isinstance(error, Cancelled):
+    if isinstance(error, KeyboardInterrupt | SystemExit):
         raise error
-    if isinstance(error, Exception | asyncio.CancelledError):
-        raise _wrapped(error, model) from error
+    # An error that has a run is the end of that one: of an earlier run of this model, or of one inside of it.
+    if isinstance(error, LoopError) and not isinstance(error, Cancelled) and error.run is None:
+        raise error
     if error is not None:
-        raise error
+        raise _wrapped(error, model) from error
     raise ModelError(f"{model.name} was not asked")
 
 
@@ -214,7 +217,10 @@ def _wrapped(error: BaseException, model: Model) -> ModelError:
     if isinstance(error, asyncio.CancelledError):
         why = "it raised CancelledError, and nobody had stopped the run"
         return ModelError(f"{model.name} was cancelled from inside: {why}")
-    return ModelError(f"{model.name} failed: {type(error).__name__}: {error}")
+    text = f"{model.name} failed: {describe(error)}"
+    if isinstance(error, ModelError):
+        return ModelError(text, status=error.status, retryable=error.retryable, retry_after=error.retry_after)
+    return ModelError(text)
 
 
 def _failed(error: LoopError) -> ModelFailed:

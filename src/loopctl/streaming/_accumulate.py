@@ -1,7 +1,8 @@
 """Fold the deltas of one reply into a message; also of a reply that never came to its end.
 
 Invariants: blocks keep the model's order; after `seal` nothing changes any more, so that a model that goes on
-writing after it was given up cannot alter what is recorded.
+writing after it was given up cannot alter what is recorded. What a model gives is checked at this door, because the
+finalizer folds it again and must not fail.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from loopctl.record import Event, TextDelta, ThinkingDelta
 
 __all__ = ["Accumulator"]
 
+_QUOTED = 200
+"""Characters of a wrong delta that the error quotes."""
+
 
 @dataclass(slots=True)
 class _Call:
@@ -28,7 +32,7 @@ class _Call:
         """The arguments, or None if they are not a whole JSON object."""
         try:
             value = json.loads("".join(self.arguments))
-        except ValueError:
+        except (ValueError, RecursionError):  # also what is nested too deeply to be read
             return None
         return value if isinstance(value, dict) else None
 
@@ -70,26 +74,26 @@ class Accumulator:
             The event that a reader is shown for it, or None.
 
         Raises:
-            TypeError: *delta* is no `Delta`: the model is wrong.
+            TypeError: *delta* is no `Delta`, or holds what a `Delta` cannot hold: the model is wrong.
         """
         if self._sealed is not None:
             return None
         match delta:
-            case TextPart(text):
+            case TextPart(str(text)):
                 self._sink(Text)(text)
                 return TextDelta(text)
-            case ThinkingPart(text):
+            case ThinkingPart(str(text)):
                 self._sink(Thinking)(text)
                 return ThinkingDelta(text)
-            case ToolCallPart():
+            case ToolCallPart(int(), str(), str(), str()):
                 self._add_call(delta)
-            case UsagePart(input_tokens, output_tokens):
+            case UsagePart(int() | None as input_tokens, int() | None as output_tokens):
                 self._input_tokens = self._input_tokens if input_tokens is None else input_tokens
                 self._output_tokens = self._output_tokens if output_tokens is None else output_tokens
-            case ReplyEnd(stop_reason):
+            case ReplyEnd(str(stop_reason)):
                 self.stop_reason = stop_reason
             case _:
-                raise TypeError(f"a model gave {delta!r}, which is not a Delta (see loopctl.model)")
+                raise TypeError(f"a model gave {_quoted(delta)}, which is not a Delta (see loopctl.model)")
         return None
 
     def seal(self) -> AssistantMessage:
@@ -132,3 +136,8 @@ class Accumulator:
         raw = "".join(block.arguments)
         # Many servers send no arguments at all for a tool that takes none.
         return ToolCall(block.id, block.name, {}, raw) if raw.strip() else ToolCall(block.id, block.name, {})
+
+
+def _quoted(delta: object) -> str:
+    text = repr(delta)
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"

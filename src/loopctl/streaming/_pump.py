@@ -35,8 +35,15 @@ class Attempt:
     """Polled for each event; once it has fired nothing more is accepted or delivered."""
     patience: Patience
     """Told of each event; its clock stands still while a reader holds the run back."""
-    is_closing: bool = False
-    """True once nothing more is read and the stream is only closed."""
+    tidy_within: float
+    """Seconds that the stream may take to end when its reply is whole."""
+    is_tidying: bool = False
+    """True once nothing more is read and the stream is only ended."""
+
+    def tidy(self) -> None:
+        """Begin to end the stream."""
+        self.is_tidying = True
+        self.patience.hurry(self.tidy_within)
 
 
 async def pump(start: Callable[[], AsyncIterator[Delta]], attempt: Attempt, fanout: Fanout) -> None:
@@ -60,8 +67,12 @@ async def pump(start: Callable[[], AsyncIterator[Delta]], attempt: Attempt, fano
     stream = cast("AsyncIterator[Delta]", given)
     try:
         await _read(stream, attempt, fanout)
+        attempt.tidy()
+        if attempt.into.is_whole:
+            # To its very end: a connection whose answer was not read to the end cannot be used again.
+            await anext(stream, None)
     finally:
-        attempt.is_closing = True
+        attempt.tidy()
         close = getattr(stream, "aclose", None)
         if close is not None:
             await close()
@@ -79,11 +90,11 @@ async def _read(stream: AsyncIterator[Delta], attempt: Attempt, fanout: Fanout) 
             return
         patience.last = now()
         count += 1
-        if delta.__class__ is TextPart:
+        if delta.__class__ is TextPart and (text := delta.text).__class__ is str:
             if sink is None:
                 sink = into.text_sink()
-            sink(delta.text)
-            event: Event | None = TextDelta(delta.text) if readers else None
+            sink(text)
+            event: Event | None = TextDelta(text) if readers else None
         else:
             sink = None
             event = into.add(delta)

@@ -148,6 +148,7 @@ def test_a_signal_handler_stops_a_loop_that_is_blocked_in_a_polling_tool() -> No
         """
         async def busy(ctx: loopctl.ToolContext) -> str:
             "Block the loop, and poll."
+            threading.Timer(0.2, os.kill, args=(os.getpid(), signal.SIGINT)).start()
             started = time.monotonic()
             while time.monotonic() - started < 20:
                 if ctx.is_cancelled():
@@ -156,7 +157,6 @@ def test_a_signal_handler_stops_a_loop_that_is_blocked_in_a_polling_tool() -> No
             return "never noticed"
 
         agent = Agent(ScriptedModel([call("busy", {}), call("busy", {})]), [busy])
-        threading.Timer(0.3, os.kill, args=(os.getpid(), signal.SIGINT)).start()
         try:
             agent.run_sync("go")
         except Cancelled as stopped:

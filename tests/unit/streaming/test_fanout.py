@@ -142,7 +142,7 @@ def test_a_model_whose_stream_is_a_coroutine_is_told_what_is_wrong() -> None:
 
     async def main() -> None:
         stage = Stage()
-        attempt = Attempt(Accumulator(), stage.signal.token, Patience())
+        attempt = Attempt(Accumulator(), stage.signal.token, Patience(), tidy_within=1)
         with pytest.raises(TypeError, match="async generator"):
             await pump(not_a_generator, attempt, stage.fanout)  # type: ignore[arg-type]
 
