@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["LocalModel", "from_name"]
 
 _CONTEXT = 8192  # tokens; what the bundled model was trained for
-# Source: the model card of SmolLM2-135M-Instruct. Files of the user's get llama.cpp's defaults.
-_BUNDLED_SAMPLING = {"temperature": 0.2, "top_p": 0.9}
+# Source: the model card of SmolLM2-135M-Instruct, but for the limit: so small a model may repeat itself for ever. Files
+# of the user's get llama.cpp's defaults.
+_BUNDLED_SAMPLING = {"temperature": 0.2, "top_p": 0.9, "max_tokens": 1024}
 _OVERFLOW = "context size"  # llama.cpp's words; the OpenAI protocol has no code for it
 
 
