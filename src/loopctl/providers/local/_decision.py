@@ -4,7 +4,8 @@ A small model does not follow a tool protocol. What it can do is to fill in a fo
 token, to one of the JSON objects that the offered tools allow. The prompt shows it each tool used once or twice.
 
 Rules: pure. The words of the examples were chosen by measuring SmolLM2-135M on questions with and without need for a
-tool; with four tools it is right 10 times of 14. A message that says "use <tool>" is taken at its word: "none" is not offered.
+tool; with four tools it is right 10 times of 14. A message that says "use <tool>" is taken at its word: then there is
+no "none".
 """
 
 from __future__ import annotations
