@@ -9,11 +9,11 @@ Rule: only a completed run is committed; a cancel decides by the token and never
 from __future__ import annotations
 
 import logging
-from traceback import clear_frames
+from traceback import walk_tb
 from typing import TYPE_CHECKING
 
 from loopctl.cancel import fired_at, later_causes, seal
-from loopctl.concurrency import epoch, monotonic, stop_reason
+from loopctl.concurrency import describe, epoch, monotonic, stop_reason
 from loopctl.driver._loop import Ended
 from loopctl.errors import Cancelled, LoopError, MaxTurnsExceeded
 from loopctl.record import Checkpoint, Event, Outcome, Run, Stop, StragglerRecord, ToolFinished, TurnEnded
@@ -66,18 +66,42 @@ def finalize(execution: Execution, ended: Ended | None, error: BaseException | N
     )
     if failure is not None:
         failure.run = run
-        _drop_locals(failure)
+        _drop_frames(failure)
     closings: list[Event] = [ToolFinished(scratch.calls[call_id]) for call_id in scratch.open_calls]
     if scratch.is_turn_told:
         closings.append(TurnEnded(turn if turn is not None else scratch.turns[-1]))
     return run, tuple(closings)
 
 
-def _drop_locals(error: BaseException | None) -> None:
-    """Keep the lines of an error that is kept, and not what every frame on its way held."""
-    while error is not None:
-        clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
+def _drop_frames(failure: LoopError) -> None:
+    """Keep the lines of an error that is kept, as a note, and none of the frames that it came through.
+
+    A frame holds everything that was known there. It cannot be cleared instead: of an error that was raised before, it
+    may be the frame of a coroutine that waits, and on 3.11 and 3.12 clearing it would end that coroutine.
+    """
+    lines: list[str] = []
+    pending: list[BaseException | None] = [failure]
+    seen: set[int] = set()
+    while pending:
+        error = pending.pop()
+        if error is None or id(error) in seen:  # an error can be its own cause: `raise error from error`
+            continue
+        seen.add(id(error))
+        lines += _lines_of(error)
+        error.__traceback__ = None
+        pending += [error.__context__, error.__cause__]
+        if isinstance(error, BaseExceptionGroup):
+            pending += error.exceptions
+    if lines:
+        failure.add_note("\n".join(lines))
+
+
+def _lines_of(error: BaseException) -> list[str]:
+    places = [
+        f'  File "{frame.f_code.co_filename}", line {line}, in {frame.f_code.co_name}'
+        for frame, line in walk_tb(error.__traceback__)
+    ]
+    return [f"{type(error).__name__} came through:", *places] if places else []
 
 
 def _outcome(is_cancelled: bool, ended: Ended | None) -> Outcome:  # noqa: FBT001 - the one question there is
@@ -115,6 +139,6 @@ def _failure(
         return None
     if execution.scratch.error is not None:
         return execution.scratch.error
-    failure = LoopError(f"{execution.id} was torn by a fault in loopctl: {type(error).__name__}: {error}")
+    failure = LoopError(f"{execution.id} was torn by a fault in loopctl: {describe(error)}")
     failure.__cause__ = error
     return failure

@@ -13,7 +13,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from loopctl.cancel import CancelToken
-from loopctl.concurrency import Ending, Grace, Straggler, TaskWork, ThreadWork, Work, epoch, stop_reason, supervise
+from loopctl.concurrency import (
+    Ending,
+    Grace,
+    Straggler,
+    TaskWork,
+    ThreadWork,
+    Work,
+    describe,
+    epoch,
+    stop_reason,
+    supervise,
+)
 from loopctl.errors import Cancelled, ToolError
 from loopctl.messages import ToolCall, ToolResult
 from loopctl.record import (
@@ -28,6 +39,7 @@ from loopctl.record import (
 )
 from loopctl.tools._context import ToolContext
 from loopctl.tools._render import render
+from loopctl.tools._text import encodable
 from loopctl.tools._tool import Tool
 
 __all__ = ["Round", "render_late", "run_sequentially"]
@@ -154,11 +166,12 @@ def _describe(error: BaseException | None) -> str:
     """What the model is told of a tool's error: its own text, or the error's name and text."""
     if isinstance(error, asyncio.CancelledError):
         return "the tool was cancelled from inside: it raised CancelledError, and nobody had stopped the run"
+    text = describe(error)
     if isinstance(error, ToolError):
-        return str(error) or "the tool failed without saying why"
-    text = str(error)
-    name = type(error).__name__
-    return f"{name}: {text}" if text else name
+        # The text is the tool's own, made for the model: no name before it.
+        _, _, text = text.partition(": ")
+        text = text or "the tool failed without saying why"
+    return encodable(text)
 
 
 class _Report:
