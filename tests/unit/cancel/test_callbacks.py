@@ -12,6 +12,7 @@ import weakref
 import pytest
 
 from loopctl.cancel import CancelSignal, watch
+from loopctl.cancel._fire import _activations
 from loopctl.errors import UsageError
 from loopctl.record import Urgency
 from tests.unit.cancel.interrupts import PlainLoop
@@ -190,6 +191,23 @@ def test_thousands_of_callbacks_that_all_cancel_again_do_not_grow_the_stack(capl
     sides[0].cancel()
     assert (len(seen), seen.count(True)) == (3000, 1)
     assert caplog.records == []
+
+
+def test_neither_do_they_if_they_fire_other_signals_in_between(caplog):
+    top, seen = CancelSignal(), []
+
+    def call_back():
+        other = CancelSignal()
+        other.on_cancel(top.cancel)
+        other.cancel()
+        seen.append(top.cancel())
+
+    for _ in range(3000):
+        top.on_cancel(call_back)
+    top.cancel()
+    assert seen == [False] * 3000
+    assert caplog.records == []
+    assert not _activations
 
 
 def test_a_callback_may_unregister_others_and_itself():

@@ -171,6 +171,7 @@ def test_later_causes_are_bounded():
     for number in range(100):
         signal.cancel(str(number))
     assert messages(signal) == [str(number) for number in range(1, 33)]
+    assert len(signal.token._later) == 32
 
 
 def test_fired_at_is_the_time_of_the_root_cause():
