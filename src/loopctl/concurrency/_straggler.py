@@ -7,6 +7,7 @@ its late result or error is always taken, so that asyncio has nothing to complai
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -104,6 +105,11 @@ class Straggler:
         else:
             self._listeners.append(listener)
 
+    def forget(self, listener: Callable[[Straggler], None]) -> None:
+        """Do not call *listener* any more."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
     def end(self, result: Any, error: BaseException | None) -> None:
         """Note the late end, and tell who waits for it."""
         self.ended_after = monotonic() - self._started
@@ -139,15 +145,19 @@ async def settle(stragglers: Iterable[Straggler], seconds: float) -> None:
     def note(straggler: Straggler) -> None:
         waiting.discard(straggler)
         if not waiting:
-            loop.call_soon_threadsafe(resolve)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(resolve)
 
-    for straggler in tuple(waiting):
+    watched = tuple(waiting)
+    for straggler in watched:
         straggler.on_end(note)
     timer = loop.call_later(seconds, resolve)
     try:
         await future
     finally:
         timer.cancel()
+        for straggler in watched:
+            straggler.forget(note)
 
 
 def place_of(code: CodeType, line: int) -> str:

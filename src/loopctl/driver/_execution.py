@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from loopctl.brain import Brain, Limits, Started
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["Execution"]
 
 _running: set[Execution] = set()
+_inside: ContextVar[frozenset[str]] = ContextVar("loopctl_inside", default=frozenset())
+"""The runs that the current task or thread is a part of."""
 
 
 class Execution:
@@ -136,9 +139,10 @@ class Execution:
 
         Cancellation:
             Cancels the run with the origin `caller`, waits for its end, then lets the cancellation through; a second
-            one while the run is ending takes its grace away.
+            one of the task while the run is ending takes its grace away, also if the first was not noticed here. A
+            part of the run itself (a tool) does not wait.
         """
-        if asyncio.get_running_loop() is not self.loop:
+        if self.run is None and asyncio.get_running_loop() is not self.loop:
             raise UsageError(f"{self.id} runs on another event loop: await its handle there")
         self.fanout.unbind()
         cancelled: asyncio.CancelledError | None = None
@@ -148,7 +152,12 @@ class Execution:
             try:
                 await future
             except asyncio.CancelledError as error:
-                self._on_caller_cancelled(Urgency.STOP if cancelled is None else Urgency.ABANDON)
+                if self.id in _inside.get():  # a part of the run, which does not hold up the end it waits for
+                    if not self.token.is_cancelled():
+                        self._on_caller_cancelled(Urgency.STOP)
+                    raise
+                is_first = cancelled is None and not (self.token.is_cancelled() and _cancellations() > 1)
+                self._on_caller_cancelled(Urgency.STOP if is_first else Urgency.ABANDON)
                 cancelled = cancelled or error
             finally:
                 self._waiters.discard(future)
@@ -163,6 +172,9 @@ class Execution:
         self.cancel(CancelReason("caller", "the last reader of the run went away"))
 
     async def _main(self) -> None:
+        outer = _inside.get()
+        # Those that have ended are left out: a tool may start the task that starts the next run, and so on for ever.
+        _inside.set(frozenset({self.id, *(run.id for run in _running if run.id in outer)} if outer else {self.id}))
         try:
             await self.emit(RunStarted(self.id))
             ended = await drive(self.brain, Started(self.session.history, self.input), Performer(self))
@@ -199,3 +211,8 @@ class Execution:
         for future in tuple(self._waiters):
             if not future.done():
                 future.set_result(None)
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()

@@ -158,7 +158,7 @@ class Session:
         """Cancel the active run (origin `shutdown`), wait for it, and a bounded time for stragglers; idempotent.
 
         Cancellation:
-            Takes the grace of the active run away and lets the cancellation through when the run has ended.
+            As of `await handle`: goes on when the run has ended; a second one takes the grace of the run away.
         """
         self._is_closed = True
         if self._active is not None:

@@ -77,6 +77,11 @@ class _Queue:
                 self._open.discard(event.turn.number)
         return event
 
+    def close(self) -> None:
+        """Give nothing more."""
+        self.is_done = True
+        self._events.clear()
+
     def wake(self) -> None:
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result(None)
@@ -267,7 +272,7 @@ class Reader(AsyncIterator[Event]):
     def close(self) -> None:
         """Stop reading; idempotent, callable from any thread."""
         self._fanout.drop(self._queue)
-        self._queue.is_done = True
+        self._queue.close()
 
     def __del__(self) -> None:
         """Leave the run."""
