@@ -4,7 +4,8 @@ Invariants, on which the rest of this package rests:
 
 1. Every change of shared state is one operation of a built-in dict or list on keys that are plain integers, so no
    Python code runs inside it. It is atomic under the interpreter lock, and a signal handler or a finalizer that
-   interrupts *any* line finds a state from which it can go on.
+   interrupts *any* line finds a state from which it can go on. (`_parents` and `_roots` are rebound instead; they only
+   say where pins belong, and are looked at again after they were used.)
 2. `_claims` is write-once for each key (`setdefault`), so exactly one caller wins the firing, each rise of the urgency,
    and the seal. Key 0 holds the cause that fired (or `SEALED`), 2 and 3 the rises to STOP and ABANDON.
 3. Claim first, publish afterwards. `_reached[level]` only ever goes from False to True, from the lowest level up, so

@@ -140,7 +140,8 @@ def _move_pin(entry: Registration, before: tuple[Latch, ...], after: tuple[Latch
 
 
 def _roots_above(latch: Latch) -> tuple[Latch, ...]:
-    if len(latch._parents) == 1:  # nearly always
-        return latch._parents[0]._roots or latch._parents
-    above = (root for parent in latch._parents for root in (parent._roots or (parent,)))
+    parents = latch._parents  # read once: a seal may cut them
+    if len(parents) == 1:  # nearly always
+        return parents[0]._roots or parents
+    above = (root for parent in parents for root in (parent._roots or (parent,)))
     return tuple(dict.fromkeys(above))

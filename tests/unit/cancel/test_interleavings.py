@@ -284,8 +284,9 @@ def test_at_each_line_of_a_cancel_a_second_one_of_another_side_finds_its_way():
 
 
 def test_a_helper_carries_a_torn_rise_on_through_a_diamond():
+    """The bottom is walked by its short side before its long side brings the rise: it is walked again."""
     top = CancelSignal()
-    left, right = top.child(), top.child()
+    left, right = top.child(), top.child().child()
     bottom = CancelSignal.any_of(left, right)
     below = bottom.child()
     right.cancel("right", urgency=Urgency.DRAIN)
@@ -293,3 +294,22 @@ def test_a_helper_carries_a_torn_rise_on_through_a_diamond():
     assert below.urgency is Urgency.DRAIN
     top.cancel("top", urgency=Urgency.DRAIN)
     assert [side.urgency for side in (top, left, right, bottom, below)] == [1, 1, 3, 3, 3]
+
+
+def test_a_seal_at_any_line_of_making_an_observed_child_leaves_nothing_above_it():
+    def scenario(at):
+        signal = CancelSignal()
+        run = signal.child()
+        interrupt = Interrupt(at, functools.partial(seal, run))
+        with interrupt.armed():
+            child = run.child()
+            child.on_cancel(print)
+            child.child().on_cancel(print)
+        if interrupt.place is None:
+            seal(run)
+        assert (signal.token._pins, child.token._roots, child.token._parents) == ({}, (), ())
+        assert len(child.token._pins) == 1
+        assert child.cancel() is True
+        return interrupt
+
+    assert sweep(scenario, least=40) >= {"link", "_take_roots", "_roots_above", "attach"}
