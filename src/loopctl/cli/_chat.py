@@ -96,10 +96,11 @@ class Chat:
                 try:
                     message = await self._read()
                 except EOFError:
-                    self._screen.fresh()
+                    self._end_prompt()
                     # A person leaves; a script wants to know how it went.
                     return COMPLETED if sys.stdin.isatty() else self._last_code
                 except PromptInterrupted:
+                    self._end_prompt()
                     if self._is_warned and not self._presses.is_terminated:
                         return COMPLETED
                     self._warn()
@@ -120,11 +121,13 @@ class Chat:
             finally:
                 self._presses.take()
 
+    def _end_prompt(self) -> None:
+        if sys.stdin.isatty() and not self._prompt.is_edited:
+            self._screen.line()  # an editor does that itself
+
     def _warn(self) -> None:
         if not self._presses.is_terminated:
             self._is_warned = True
-            if not self._prompt.is_edited:
-                self._screen.line()  # the terminal's own ^C stands at the prompt
             self._screen.line("Nothing is running. Press Ctrl-C again to leave.", "dim")
 
     async def _answer(self, message: str) -> bool:
@@ -151,10 +154,10 @@ class Chat:
             if screen.is_open:
                 screen.mark(" … [stopped]", "yellow")
             busy = await is_still_busy(self._session.agent.model, run)
-            screen.line(f"■ {stop_line(run, words, is_busy=busy)}", "yellow")
+            screen.tell(f"■ {stop_line(run, words, is_busy=busy)}", "yellow")
             if not self._is_hinted and (words or run.tool_calls):
                 self._is_hinted = True
-                screen.line(f"  {_HINT}", "dim")
+                screen.tell(_HINT, "dim", indent="  ")
         elif run.error is not None:
             screen.fresh()
             notes = Screen(sys.stderr, os.environ)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import textwrap
 import unicodedata
 from collections.abc import Mapping
 from typing import TextIO
@@ -55,6 +56,20 @@ class Screen:
         self.fresh()
         safe = _HARMFUL.sub("", text) if self.is_terminal else text
         self._put(self.styled(self._plain(safe), style) + "\n")
+
+    def tell(self, text: str, style: str = "", indent: str = "") -> None:
+        """Write *text*, a sentence of ours, as a line of its own; on a terminal it is broken between words."""
+        if self.can_rewrite:
+            width = shutil.get_terminal_size().columns
+            text = textwrap.fill(
+                text,
+                width,
+                initial_indent=indent,
+                subsequent_indent="  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        self.line(text, style)
 
     def mark(self, text: str, style: str = "dim") -> None:
         """Write *text*, words of ours, at the end of what was written."""

@@ -49,7 +49,7 @@ class Terminal:
     def __init__(self, *arguments: str, cwd: Path | None = None, **environment: str) -> None:
         """Start `loopctl` with *arguments*."""
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 400, 0, 0))
         self.process = subprocess.Popen(
             [sys.executable, "-c", _TAKE_TERMINAL, *COMMAND, *arguments],
             stdin=slave,

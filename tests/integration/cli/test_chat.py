@@ -19,13 +19,15 @@ STOPPED = (
 PROMPT = r"(?m)^>"
 
 TOOLS = '''
+import asyncio
 import time
-from loopctl import tool
+
+from loopctl import ToolContext, tool
 
 @tool
 async def refuse(path: str) -> str:
     """Swallow every cancellation."""
-    import asyncio
+    print("refuse has begun", flush=True)
     while True:
         try:
             await asyncio.sleep(3600)
@@ -35,15 +37,14 @@ async def refuse(path: str) -> str:
 @tool
 def hang(path: str) -> str:
     """Hang in a thread."""
+    print("hang has begun", flush=True)
     time.sleep(3600)
 
 @tool
-async def add(a: int, b: int, ctx: "ToolContext") -> int:
+async def add(a: int, b: int, ctx: ToolContext) -> int:
     """Add."""
     ctx.progress("carrying", 0.5)
     return a + b
-
-from loopctl import ToolContext
 '''
 
 
@@ -140,7 +141,7 @@ def test_the_second_press_while_it_is_stopping_leaves_at_once(tmp_path):
     ):
         terminal.expect(PROMPT)
         terminal.send("go\r")
-        terminal.expect(r"⋯ refuse\(path=\"x\"\)")
+        terminal.expect("refuse has begun")
         terminal.send(CTRL_C)
         terminal.expect(r"\^C")
         terminal.send(CTRL_C)
@@ -158,14 +159,13 @@ def test_any_number_of_quick_presses_leaves_without_a_traceback(tmp_path):
     ):
         terminal.expect(PROMPT)
         terminal.send("go\r")
-        terminal.expect(r"⋯ refuse\(path=\"x\"\)")
+        terminal.expect("refuse has begun")
         presses = 0
         while terminal.process.poll() is None and presses < 1000:
             os.kill(terminal.process.pid, signal.SIGINT)  # some come while another is being taken, and count as one
             presses += 1
             time.sleep(0.005)
-        # 0 if the tool was stopped before it began, and the later presses came at the prompt.
-        assert terminal.wait() in {0, 130}
+        assert terminal.wait() == 130
         assert "Traceback" not in terminal.text
 
 
@@ -176,7 +176,7 @@ def test_a_tool_that_refuses_to_end_is_named_with_its_line_and_does_not_hold_up_
     with OpenAIServer(script) as server, chat(server, "--tools", f"stubborn:{name}", cwd=tmp_path) as terminal:
         terminal.expect(PROMPT)
         terminal.send("go\r")
-        terminal.expect(rf"⋯ {name}\(path=\"x\"\)")
+        terminal.expect(f"{name} has begun")
         terminal.send(CTRL_C)
         terminal.expect(rf"■ {name}\(path=\"x\"\) abandoned")
         terminal.expect(rf"■ stopped by Ctrl-C in the tool {name} \[TOOL_CALL\] after .* ms; tools: {name} abandoned")

@@ -76,6 +76,23 @@ def test_the_loop_is_free_while_a_line_is_awaited_and_an_interrupt_ends_the_wait
     asyncio.run(main())
 
 
+def test_an_interrupt_drops_the_half_line_as_a_terminal_does(pipe):
+    read, write, _ = pipe
+
+    async def main():
+        prompt = LinePrompt(read, None)
+        os.write(write, b"half a li")
+        waiting = asyncio.ensure_future(prompt.read())
+        await asyncio.sleep(0.01)
+        prompt.interrupt()
+        with pytest.raises(PromptInterrupted):
+            await waiting
+        os.write(write, b"next\n")
+        assert await prompt.read() == "next"
+
+    asyncio.run(main())
+
+
 def test_an_interrupt_between_two_reads_is_not_kept(pipe):
     read, write, _ = pipe
 

@@ -68,6 +68,15 @@ def test_a_line_begins_at_the_left():
     assert stream.getvalue() == "half a sent\nnote\nwhole\nnote\n"
 
 
+def test_a_sentence_of_ours_is_broken_between_words_on_a_terminal_only(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "12")
+    terminal, pipe = Fake(), Fake(is_terminal=False)
+    Screen(terminal, XTERM | {"NO_COLOR": "1"}).tell("stopped by Ctrl-C in a tool")
+    Screen(pipe, {}).tell("stopped by Ctrl-C in a tool")
+    assert terminal.getvalue() == "stopped by\n  Ctrl-C in\n  a tool\n"
+    assert pipe.getvalue() == "stopped by Ctrl-C in a tool\n"
+
+
 def test_control_characters_reach_no_terminal_and_every_pipe():
     harmful = "a\x1b[2Jb\x9bc\x07d\re\u202ef\tg\nh"
     terminal, pipe = Fake(), Fake(is_terminal=False)
