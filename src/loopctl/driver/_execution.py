@@ -98,7 +98,7 @@ class Execution:
         """Keep a piece of work that was abandoned."""
         straggler.run_id = self.id
         self.scratch.stragglers.append(straggler)
-        self.session.keep(straggler)
+        self.session._keep(straggler)
 
     async def emit(self, event: Event) -> None:
         """Hand *event* to the readers, waiting for the slow ones.
@@ -204,7 +204,7 @@ class Execution:
     def _end(self, ended: Ended | None, error: BaseException | None = None) -> None:
         run, closings = finalize(self, ended, error)
         self.run = run
-        self.session.settle(self, run)
+        self.session._settle(self, run)
         for event in (*closings, RunEnded(run)):
             self.fanout.close(event)
         _running.discard(self)

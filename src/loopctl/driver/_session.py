@@ -166,14 +166,14 @@ class Session:
             await self._active.wait()
         await settle(self._stragglers, self.agent.config.grace)
 
-    def keep(self, straggler: Straggler) -> None:
+    def _keep(self, straggler: Straggler) -> None:
         """Keep an abandoned piece of work; those that have ended are kept as long as the runs are."""
         ended = [known for known in self._stragglers if known.is_ended]
         for known in ended[: max(0, len(ended) - self.agent.config.keep_runs)]:
             self._stragglers.remove(known)
         self._stragglers.append(straggler)
 
-    def settle(self, execution: Execution, run: Run) -> None:
+    def _settle(self, execution: Execution, run: Run) -> None:
         """Take over the end of the active run: commit or discard, keep the record, re-arm, be idle."""
         if run.outcome == "completed":
             self._history += execution.brain.scratch
