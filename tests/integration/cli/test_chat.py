@@ -32,7 +32,7 @@ async def refuse(path: str) -> str:
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
-            pass
+            print("refuse was asked to end", flush=True)
 
 @tool
 def hang(path: str) -> str:
@@ -143,7 +143,7 @@ def test_the_second_press_while_it_is_stopping_leaves_at_once(tmp_path):
         terminal.send("go\r")
         terminal.expect("refuse has begun")
         terminal.send(CTRL_C)
-        terminal.expect(r"\^C")
+        terminal.expect("refuse was asked to end")  # before that the two could count as one
         terminal.send(CTRL_C)
         assert terminal.wait() == 130
         assert "Traceback" not in terminal.text
