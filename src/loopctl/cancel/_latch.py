@@ -8,10 +8,11 @@ Invariants, on which the rest of this package rests:
    say where pins belong, and are looked at again after they were used.)
 2. `_claims` is write-once for each key (`setdefault`), so exactly one caller wins the firing, each rise of the urgency,
    and the seal. Key 0 holds the cause that fired (or `SEALED`), 2 and 3 the rises to STOP and ABANDON.
-3. Claim first, publish afterwards. `_reached[level]` only ever goes from False to True, from the lowest level up, so
-   whoever sees a level reached finds its cause, and no reader sees the urgency fall.
-4. `_fired` is set before the first level: False means that nothing was reached (the poll's fast answer), True that it
-   is worth a look.
+3. Claim first, publish afterwards, all levels up to the claimed one in one step. `_reached[level]` only ever goes from
+   False to True, so whoever sees a level reached finds its cause, no reader sees the urgency fall, and none sees a STOP
+   as a DRAIN on its way.
+4. `_fired` is set before the levels: False means that nothing was reached (the poll's fast answer), True that it is
+   worth a look.
 5. No `Urgency` is ever a dict key: an enum member's hash is Python code, and it is not the hash of its integer.
 6. A table is listed with `list(table)` or `list(table.values())` only. `items()` makes a tuple for each entry, which
    can start a collection, whose finalizers may change the table under the iteration.
@@ -141,9 +142,10 @@ class Latch:
 
     def _publish(self) -> None:
         """Make what was claimed visible to every reader."""
-        for level in range(1, self._level() + 1):
+        level = self._level()
+        if level:
             self._fired = True
-            self._reached[level] = True
+            self._reached[1 : level + 1] = [True] * level
 
     def _seal(self) -> bool:
         """Close the latch for every later cause; True if it was unfired."""

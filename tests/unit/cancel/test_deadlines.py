@@ -280,6 +280,17 @@ def test_a_deadline_that_comes_in_while_the_thread_leaves_is_not_lost():
         time.sleep(0.0005)
 
 
+def test_the_thread_looks_once_more_after_it_has_given_up_its_place():
+    own, claim = Deadlines(), object()
+    own._runner[0] = claim
+    own._inbox.put((0.0, 1))
+    assert own._leave(claim) is False
+    assert own._runner == {0: claim}
+    own._inbox.get()
+    assert own._leave(claim) is True
+    assert not own.is_running()
+
+
 def test_a_thread_that_cannot_be_started_is_said_and_leaves_nothing(monkeypatch):
     def refuse(_thread):
         raise RuntimeError("can't start new thread")

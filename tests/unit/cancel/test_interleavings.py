@@ -313,3 +313,52 @@ def test_a_seal_at_any_line_of_making_an_observed_child_leaves_nothing_above_it(
         return interrupt
 
     assert sweep(scenario, least=40) >= {"link", "_take_roots", "_roots_above", "attach"}
+
+
+def test_two_rises_at_once_have_one_winner_at_whatever_step_they_meet():
+    def scenario(at):
+        signal, told = CancelSignal(), []
+        signal.cancel(urgency=Urgency.DRAIN)
+        interrupt = Interrupt(at, lambda: told.append(signal.cancel("other", urgency=Urgency.ABANDON)), "opcode")
+        with interrupt.armed():
+            told.append(signal.cancel("own", urgency=Urgency.ABANDON))
+        assert told.count(True) == 1
+        assert signal.urgency is Urgency.ABANDON
+        return interrupt
+
+    sweep(scenario, least=200)
+
+
+def test_the_urgency_stays_what_it_was_when_the_seal_returned_at_whatever_step_a_rise_meets_it():
+    def scenario(at):
+        signal, told = CancelSignal(), []
+        signal.cancel(urgency=Urgency.DRAIN)
+        interrupt = Interrupt(at, lambda: told.append((seal(signal), signal.urgency)), "opcode")
+        with interrupt.armed():
+            has_risen = signal.cancel(urgency=Urgency.ABANDON)
+        if interrupt.place is not None:
+            assert told == [(False, Urgency.ABANDON if has_risen else Urgency.DRAIN)]
+            assert signal.urgency is told[0][1]
+        return interrupt
+
+    sweep(scenario, least=100)
+
+
+def test_at_no_step_of_a_cancel_is_its_urgency_seen_on_its_way():
+    def scenario(at):
+        signal = CancelSignal()
+        child = signal.child()
+        seen = []
+
+        def look():
+            for side in (signal, child):
+                polls = [side.is_cancelled(urgency) for urgency in Urgency]
+                seen.append((side.urgency, side.reason is not None, *polls))
+
+        interrupt = Interrupt(at, look, "opcode")
+        with interrupt.armed():
+            signal.cancel(urgency=Urgency.ABANDON)
+        assert set(seen) <= {(None, *[False] * 4), (Urgency.ABANDON, *[True] * 4)}
+        return interrupt
+
+    sweep(scenario, least=200)
