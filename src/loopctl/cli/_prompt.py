@@ -41,7 +41,11 @@ class Prompt(Protocol):
         Raises:
             EOFError: There are no more.
             PromptInterrupted: Ctrl-C was pressed, or `interrupt` was called.
+
+        Cancellation:
+            Ends the wait.
         """
+        raise NotImplementedError
 
     def interrupt(self) -> None:
         """End the wait of `read`."""
