@@ -62,6 +62,7 @@ def test_importing_the_face_is_quiet_and_loads_no_event_loop():
 def test_the_brain_and_everything_under_it_load_no_event_loop_no_clock_and_no_network():
     program = """
 import sys, loopctl.errors, loopctl.messages, loopctl.record, loopctl.model, loopctl.brain
+import loopctl.recovery, loopctl.fallback
 print(sorted({"asyncio", "socket", "threading", "selectors", "random", "httpx2", "subprocess"} & sys.modules.keys()))
 """
     assert run_python(program) == "[]\n"

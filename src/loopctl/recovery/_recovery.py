@@ -1,0 +1,54 @@
+"""The two halves of recovery in one value: what an agent is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from loopctl.errors import UsageError
+from loopctl.recovery._model import ModelRecovery
+from loopctl.recovery._tool import ToolRecovery, ToolStrategy
+
+__all__ = ["Recovery"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recovery:
+    """How an agent meets failures: of its models, and of its tools.
+
+    Raises:
+        UsageError: A half is of another type.
+    """
+
+    model: ModelRecovery = field(default_factory=ModelRecovery)
+    tools: ToolRecovery = field(default_factory=ToolRecovery)
+
+    def __post_init__(self) -> None:
+        """Check both halves."""
+        for name, kind in (("model", ModelRecovery), ("tools", ToolRecovery)):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise UsageError(f"Recovery.{name} is {value!r}: give a {kind.__name__}")
+
+    @classmethod
+    def of(cls, value: Recovery | ModelRecovery | ToolRecovery | ToolStrategy | None) -> Recovery:
+        """Give *value* as a recovery: None means the defaults, and a function is a strategy for tools.
+
+        Raises:
+            UsageError: *value* is of another type.
+        """
+        match value:
+            case None:
+                return cls()
+            case Recovery():
+                return value
+            case ModelRecovery():
+                return cls(model=value)
+            case ToolRecovery():
+                return cls(tools=value)
+            case type():
+                pass  # calling a class gives no decision
+            case _ if callable(value):
+                return cls(tools=ToolRecovery(strategy=value))
+        raise UsageError(
+            f"recovery= takes a Recovery, a ModelRecovery, a ToolRecovery, a strategy or None, not {value!r}"
+        )
