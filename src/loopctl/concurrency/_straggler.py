@@ -81,7 +81,10 @@ class Straggler:
         """`file:line` where it hangs now; empty if it has ended or that cannot be told."""
         if self.is_ended:
             return ""
-        place = self._find_frame()
+        try:
+            place = self._find_frame()
+        except Exception:  # attributes of whatever the work awaits are looked up
+            return ""
         return "" if place is None else place_of(*place)
 
     @property

@@ -178,7 +178,13 @@ class ThreadWork:
         self._release = getattr(loop, "hold_time", lambda: _nothing)()
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=(self._body,), name=self._name, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # the system has no thread for us
+            self._error = error
+            self._is_ended = True
+            self._release()
+            loop.call_soon(self._tell)
 
     def _body(self) -> None:
         try:

@@ -89,8 +89,8 @@ async def _run_one(call: ToolCall, into: Round) -> ToolResult:
     tool = into.tools[call.name]
     try:
         arguments = tool.bind(call.arguments)
-    except ToolError as error:
-        record = replace(record, status=CallStatus.FAILED, result=str(error))
+    except Exception as error:  # validators of the tool's own types run here, and may raise `Cancelled` for one
+        record = replace(record, status=CallStatus.FAILED, result=_describe(error))
         into.note(record)
     else:
         record = await _attempt(tool, arguments, record, into)
@@ -147,8 +147,8 @@ def render_late(value: Any, error: BaseException | None) -> tuple[CallStatus, st
         return (CallStatus.INTERRUPTED, None) if is_unwound else (CallStatus.FAILED, _describe(error))
     try:
         return CallStatus.COMPLETED, render(value)
-    except ToolError as unfit:
-        return CallStatus.FAILED, str(unfit)
+    except Exception as unfit:  # the value's own code runs here
+        return CallStatus.FAILED, _describe(unfit)
 
 
 def _status(ending: Ending) -> tuple[CallStatus, str | None]:
