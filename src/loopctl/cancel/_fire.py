@@ -139,7 +139,7 @@ def _tell_each(due: list[Callback], failures: list[BaseException]) -> None:
     for callback in due:
         try:
             callback._tell()
-        except BaseException as error:
+        except BaseException as error:  # noqa: ASYNC103 - the first of them is raised when all were told
             failures.append(error)
 
 

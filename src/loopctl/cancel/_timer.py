@@ -126,7 +126,7 @@ def _fire_one(due: Due) -> None:
     """Fire one deadline. The thread outlives whatever a callback raises: nobody is above it to be told."""
     try:
         due._fire()
-    except BaseException:
+    except BaseException:  # noqa: ASYNC103 - no task runs on this thread
         _logger.exception("loopctl: a cancel callback, run by the deadline thread, raised")
 
 
