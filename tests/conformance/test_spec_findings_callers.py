@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+import loopctl
 from loopctl import Agent, RunConfig, RunHandle, Session
 from loopctl.testing import Probe, ScriptedModel, call, say, stall, swallow_always, virtual_run
 
@@ -196,3 +198,55 @@ def test_a_thread_that_ends_after_its_loop_is_quiet(monkeypatch: pytest.MonkeyPa
     thread.join(10)
     assert complaints == []
     assert session.stragglers[0].result == "late"
+
+
+def test_a_second_ctrl_c_leaves_run_sync_also_when_the_run_has_ended_already() -> None:
+    """ "Ctrl-C stops (Cancelled) ... again KeyboardInterrupt": the run's own re-arm does not make it a first one."""
+    left: list[asyncio.Task[None]] = []
+
+    async def press_when_cancelled() -> None:
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+
+    async def work() -> str:
+        """Leave a task behind, and be stopped."""
+        left.append(asyncio.ensure_future(press_when_cancelled()))
+        await asyncio.sleep(0)
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.sleep(1000)
+        return "never"
+
+    with pytest.raises(KeyboardInterrupt):
+        Agent(ScriptedModel([call("work", {})]), [work]).run_sync("a")
+    assert left.pop().done()
+
+
+def test_a_ctrl_c_while_leftovers_are_awaited_ends_the_wait_and_closes_the_loop() -> None:
+    """ "A process with stragglers exits at once when main returns: under the command, `run_sync` and `loopctl.run`"."""
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def refuse() -> None:
+        while True:
+            try:
+                await asyncio.sleep(1000)
+            except asyncio.CancelledError:
+                asyncio.get_running_loop().call_soon(_interrupt)
+
+    async def main() -> None:
+        loops.append(asyncio.get_running_loop())
+        _LEFT.append(asyncio.ensure_future(refuse()))
+        await asyncio.sleep(0)
+
+    with pytest.raises(KeyboardInterrupt):
+        loopctl.run(main(), exit_grace=1000)
+    assert loops[0].is_closed()
+    _LEFT.clear()
+
+
+_LEFT: list[asyncio.Task[None]] = []
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt

@@ -46,8 +46,12 @@ def run(main: Coroutine[Any, Any, T], *, exit_grace: float = 1.0, debug: bool | 
     try:
         return runner.run(main)
     finally:
-        _settle(loop, exit_grace)
-        runner.close()
+        try:
+            _settle(loop, exit_grace)
+        finally:
+            # Also if a Ctrl-C ended the wait: closing would wait for what is left, without a bound.
+            _let_go(loop)
+            runner.close()
 
 
 def _settle(loop: asyncio.AbstractEventLoop, grace: float) -> None:
@@ -58,6 +62,12 @@ def _settle(loop: asyncio.AbstractEventLoop, grace: float) -> None:
     _run_bounded(loop, leftovers, grace)
     generators = loop.create_task(loop.shutdown_asyncgens())
     _run_bounded(loop, {generators}, grace)
+
+
+def _let_go(loop: asyncio.AbstractEventLoop) -> None:
+    for task in asyncio.all_tasks(loop):
+        task.add_done_callback(lambda late: late.cancelled() or late.exception())
+        forget_task(task)
     executor = getattr(loop, "_default_executor", None)
     if executor is not None:
         executor.shutdown(wait=False, cancel_futures=True)

@@ -113,9 +113,14 @@ class Agent:
             raise UsageError("run_sync cannot be called from a running event loop: await agent.session().run(…) there")
         session = self.session()
 
+        is_pressed = False
+
         def stop(reason: CancelReason) -> None:
-            if not session.signal.cancel(reason):
+            # The run re-arms the signal at its end: only the press itself knows that it is the second one.
+            nonlocal is_pressed
+            if is_pressed or not session.signal.cancel(reason):
                 raise KeyboardInterrupt
+            is_pressed = True
 
         with interrupts(stop):
             return run_bounded(session.run(input, signal=signal))
