@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import loopctl
-from loopctl import Agent, RunConfig, RunHandle, Session
+from loopctl import Agent, RunConfig, RunHandle, Session, ToolContext, ToolProgress
 from loopctl.testing import Probe, ScriptedModel, call, say, stall, swallow_always, virtual_run
 
 
@@ -250,3 +250,32 @@ _LEFT: list[asyncio.Task[None]] = []
 
 def _interrupt() -> None:
     raise KeyboardInterrupt
+
+
+def test_progress_reaches_a_reader_also_if_another_one_is_full() -> None:
+    """ "a new reader with a bounded queue that sees events from its creation on": its own queue, not another's."""
+
+    async def work(ctx: ToolContext) -> str:
+        """Work."""
+        for number in range(100):
+            ctx.progress(str(number))
+            await asyncio.sleep(1)
+        return "ok"
+
+    session = Agent(ScriptedModel([call("work", {})], "done"), [work]).session()
+
+    async def main() -> None:
+        handle = session.start("a")
+        full = aiter(handle)
+        told: list[str] = []
+
+        async def read() -> None:
+            told.extend([event.message async for event in handle if isinstance(event, ToolProgress)])
+
+        task = asyncio.ensure_future(read())
+        await asyncio.sleep(200)
+        await full.aclose()
+        await task
+        assert told == [str(number) for number in range(100)]
+
+    virtual_run(main)

@@ -89,7 +89,7 @@ class Performer:
             grace=run.grace,
             note=run.scratch.note,
             emit=run.emit,
-            offer=run.fanout.offer,
+            offer=run.fanout.tell,
             abandoned=run.keep,
         )
         return ToolsFinished(await run_sequentially(effect.calls, into))

@@ -143,6 +143,12 @@ class Fanout:
             queue.put(event)
         return True
 
+    def tell(self, event: Event) -> None:
+        """Hand *event* to each reader that has room; it is lost to the others. For what nobody can wait with."""
+        for queue in tuple(self.readers.values()):
+            if len(queue) < self._bound:
+                queue.put(event)
+
     async def deliver(self, event: Event, patience: Patience | None = None) -> None:
         """Hand *event* to every reader, waiting for the slow ones.
 
