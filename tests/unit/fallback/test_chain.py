@@ -81,6 +81,7 @@ def test_a_model_behind_the_first_is_gone_past_too():
     chain = fail_turns(THREE, 1)
 
     assert walk(chain, 0.0) == [0, 2]
+    assert chain.state(0.0) is BreakerState.PRIMARY, "told is how the preferred model stands"
     assert walk(fail_turns(chain, 0), 0.0) == [2]
     assert walk(chain, 60.0) == [0, 1, 2]
     assert chain.next_after(Route(0), 60.0) == Route(1, 1, is_probe=True)

@@ -177,6 +177,13 @@ def test_a_value_that_cannot_be_is_refused_by_its_name(name, value):
 
 
 @pytest.mark.parametrize(
+    ("budget", "attempt"), [(Budget(), 1), (Budget(2), 3), (Budget(0, 3), 4), (Budget(3, 2, is_rescued=True), 7)]
+)
+def test_a_budget_counts_the_request_that_it_allows(budget, attempt):
+    assert budget.attempt == attempt
+
+
+@pytest.mark.parametrize(
     "values", [{"transport_retries": -1}, {"rate_limit_retries": "1"}, {"transport_retries": True}, {"is_rescued": 1}]
 )
 def test_a_budget_that_cannot_be_is_refused_by_its_name(values):
