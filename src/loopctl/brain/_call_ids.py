@@ -8,7 +8,8 @@ which two calls share an id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set as AbstractSet
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Set as AbstractSet
 from dataclasses import replace
 from itertools import count
 
@@ -37,12 +38,13 @@ def with_unique_ids(reply: AssistantMessage, taken: AbstractSet[str]) -> Assista
     """
     unavailable = {*taken, "", *(call.id for call in reply.tool_calls)}
     kept: set[str] = {*taken, ""}
+    numbers: defaultdict[str, Iterator[int]] = defaultdict(count)
     blocks: list[Block] = []
     for block in reply.blocks:
         if not isinstance(block, ToolCall):
             blocks.append(block)
         elif block.id in kept:
-            fresh = _fresh(block.id, unavailable)
+            fresh = _fresh(block.id, numbers[block.id], unavailable)
             unavailable.add(fresh)
             blocks.append(replace(block, id=fresh))
         else:
@@ -51,6 +53,7 @@ def with_unique_ids(reply: AssistantMessage, taken: AbstractSet[str]) -> Assista
     return reply if tuple(blocks) == reply.blocks else AssistantMessage(tuple(blocks))
 
 
-def _fresh(wanted: str, unavailable: AbstractSet[str]) -> str:
+def _fresh(wanted: str, numbers: Iterator[int], unavailable: AbstractSet[str]) -> str:
+    """Give the next free name; *numbers* goes on where the last call for the same id stopped."""
     stem, first = (wanted, 2) if wanted else ("call", 1)
-    return next(name for name in (f"{stem}_{number}" for number in count(first)) if name not in unavailable)
+    return next(name for name in (f"{stem}_{first + number}" for number in numbers) if name not in unavailable)

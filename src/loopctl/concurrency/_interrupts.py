@@ -55,8 +55,10 @@ def interrupts(stop: Stop) -> Iterator[None]:
 
 def _install() -> None:
     for number in _OURS:
-        _previous[number] = signal.getsignal(number)
-        signal.signal(number, _handle)
+        handler = signal.getsignal(number)
+        if handler is not signal.SIG_IGN:  # a job that a shell put into the background ignores Ctrl-C on purpose
+            _previous[number] = handler
+            signal.signal(number, _handle)
 
 
 def _restore() -> None:

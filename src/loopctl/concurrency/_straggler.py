@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
@@ -18,6 +19,8 @@ from loopctl.concurrency._clock import monotonic
 from loopctl.record import StragglerRecord
 
 __all__ = ["Straggler", "frame_of_coroutine", "frame_of_thread", "place_of", "settle"]
+
+_LIBRARY = sysconfig.get_path("stdlib")
 
 _DEEPEST = 1000
 """Awaits that are followed to find where a coroutine hangs; a cycle must not hold us up."""
@@ -169,12 +172,13 @@ def place_of(code: CodeType, line: int) -> str:
 
 
 def frame_of_coroutine(awaitable: object) -> tuple[CodeType, int] | None:
-    """Find the innermost line that *awaitable* is suspended at, following what each frame awaits."""
+    """Find the innermost line outside of the standard library that *awaitable* is suspended at."""
     found: tuple[CodeType, int] | None = None
     seen = 0
     while awaitable is not None and seen < _DEEPEST:
         frame = _first(awaitable, "cr_frame", "gi_frame", "ag_frame")
-        if isinstance(frame, FrameType):
+        # `asyncio.sleep` hangs nowhere: who awaits it does.
+        if isinstance(frame, FrameType) and (found is None or not _is_of_the_library(frame)):
             found = (frame.f_code, frame.f_lineno)
         following = _first(awaitable, "cr_await", "gi_yieldfrom", "ag_await")
         if following is None and isinstance(awaitable, asyncio.Task):
@@ -185,9 +189,17 @@ def frame_of_coroutine(awaitable: object) -> tuple[CodeType, int] | None:
 
 
 def frame_of_thread(thread: threading.Thread) -> tuple[CodeType, int] | None:
-    """Find the line that *thread* executes now."""
-    frame = sys._current_frames().get(thread.ident or -1)
+    """Find the innermost line outside of the standard library that *thread* executes now."""
+    frame = innermost = sys._current_frames().get(thread.ident or -1)
+    while frame is not None and _is_of_the_library(frame):
+        frame = frame.f_back
+    frame = frame or innermost
     return None if frame is None else (frame.f_code, frame.f_lineno)
+
+
+def _is_of_the_library(frame: FrameType) -> bool:
+    name = frame.f_code.co_filename
+    return name.startswith(_LIBRARY) and "site-packages" not in name
 
 
 def _first(thing: object, *names: str) -> object:

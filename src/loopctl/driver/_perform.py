@@ -122,7 +122,6 @@ class Performer:
         _check(ending, model)
 
     async def _request(self, model: Model, request: ModelRequest, turn: OpenTurn) -> None:
-        turn.was_asked = True
         complete: _Complete | None = getattr(model, "complete", None)
         if self._run.config.stream or complete is None:
             await self._stream(model, request, turn)
@@ -141,9 +140,8 @@ class Performer:
         signal = run.signal.child()
         patience = Patience(config.turn_timeout, config.first_event_timeout, config.event_timeout)
         attempt = Attempt(turn.reply, signal.token, patience, tidy_within=config.grace)
-        work = TaskWork(
-            pump(lambda: model.stream(request), attempt, run.fanout), "loopctl model", lambda: attempt.is_tidying
-        )
+        stream = pump(turn.asking(lambda: model.stream(request)), attempt, run.fanout)
+        work = TaskWork(stream, "loopctl model", lambda: attempt.is_tidying)
         ending = await self._await(work, Checkpoint.STREAM_EVENT, patience)
         turn.reply.seal()
         if ending.straggler is not None:
@@ -156,7 +154,7 @@ class Performer:
     async def _complete(self, model: Model, complete: _Complete, request: ModelRequest, turn: OpenTurn) -> None:
         run = self._run
         patience = Patience(run.config.turn_timeout)
-        work = TaskWork(_begun(lambda: complete(request)), "loopctl model")
+        work = TaskWork(_begun(turn.asking(lambda: complete(request))), "loopctl model")
         ending = await self._await(work, Checkpoint.MODEL_REQUEST, patience)
         events = []
         if ending.how == "returned":

@@ -6,8 +6,9 @@ that happened is lost however the run ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from loopctl.brain import with_unique_ids
 from loopctl.concurrency import Straggler, epoch
@@ -17,6 +18,8 @@ from loopctl.record import CallStatus, Checkpoint, ToolCallRecord, Turn
 from loopctl.streaming import Accumulator
 
 __all__ = ["OpenTurn", "Scratchpad"]
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -32,9 +35,22 @@ class OpenTurn:
     was_asked: bool = False
     """True once the request was handed to the model: from then on tokens may have been used."""
 
+    _message: AssistantMessage | None = None
+
     def message(self) -> AssistantMessage:
         """The reply as it stands, its call ids unique in the conversation; nothing more is taken from its model."""
-        return with_unique_ids(self.reply.seal(), self.taken)
+        if self._message is None:
+            self._message = with_unique_ids(self.reply.seal(), self.taken)
+        return self._message
+
+    def asking(self, ask: Callable[[], T]) -> Callable[[], T]:
+        """Make *ask* note that the model was asked."""
+
+        def noted() -> T:
+            self.was_asked = True
+            return ask()
+
+        return noted
 
     def close(self) -> Turn:
         """Give the turn as it stands."""

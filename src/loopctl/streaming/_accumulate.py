@@ -65,7 +65,11 @@ class Accumulator:
 
     def text_sink(self) -> Callable[[str], None]:
         """Give what takes more text, until another kind of delta comes: the hot path of a stream."""
-        return self._sink(Text)
+        last = self._blocks[-1] if self._blocks else None
+        return last[1].append if isinstance(last, tuple) and last[0] is Text else self._add_text
+
+    def _add_text(self, text: str) -> None:
+        self._sink(Text)(text)
 
     def add(self, delta: Delta) -> Event | None:
         """Take one delta.

@@ -21,8 +21,8 @@ from loopctl.streaming._fanout import Fanout
 
 __all__ = ["Attempt", "pump"]
 
-_BREATH = 64
-"""After so many events the loop gets a turn, so that a stream that never suspends does not hold it."""
+_BREATH = 0x3FF
+"""A mask: each 1024 events the loop gets a turn, so that a stream that never suspends does not hold it."""
 
 
 @dataclass(slots=True)
@@ -60,11 +60,7 @@ async def pump(start: Callable[[], AsyncIterator[Delta]], attempt: Attempt, fano
     Cancellation:
         Closes the stream in this task, then lets the cancellation through.
     """
-    given: object = start()
-    if inspect.iscoroutine(given):
-        given.close()
-        raise TypeError("Model.stream gave a coroutine: write it as an async generator (`async def` with `yield`)")
-    stream = cast("AsyncIterator[Delta]", given)
+    stream = _started(start)
     try:
         await _read(stream, attempt, fanout)
         attempt.tidy()
@@ -79,28 +75,43 @@ async def pump(start: Callable[[], AsyncIterator[Delta]], attempt: Attempt, fano
 
 
 async def _read(stream: AsyncIterator[Delta], attempt: Attempt, fanout: Fanout) -> None:
-    into, patience = attempt.into, attempt.patience
-    is_cancelled = attempt.token.is_cancelled
-    now = asyncio.get_running_loop().time
-    readers = fanout.readers
-    sink = None
-    count = 0
+    token, patience = attempt.token, attempt.patience
+    now, readers = asyncio.get_running_loop().time, fanout.readers
+    add_text, count = attempt.into.text_sink(), 0
     async for delta in stream:
-        if is_cancelled():
+        if token.is_cancelled():
             return
         patience.last = now()
-        count += 1
         if delta.__class__ is TextPart and (text := delta.text).__class__ is str:
-            if sink is None:
-                sink = into.text_sink()
-            sink(text)
-            event: Event | None = TextDelta(text) if readers else None
+            add_text(text)
+            if readers:
+                await _show(TextDelta(text), attempt, fanout)
+        elif await _take(delta, attempt, fanout):
+            return
         else:
-            sink = None
-            event = into.add(delta)
-            if into.is_whole:
-                return
-        if event is not None and not fanout.offer(event):
-            await fanout.deliver(event, patience)
-        if not count % _BREATH:
+            add_text = attempt.into.text_sink()
+        count += 1
+        if not count & _BREATH:
             await breathe()
+            add_text = attempt.into.text_sink()
+
+
+def _started(start: Callable[[], AsyncIterator[Delta]]) -> AsyncIterator[Delta]:
+    given: object = start()
+    if inspect.iscoroutine(given):
+        given.close()
+        raise TypeError("Model.stream gave a coroutine: write it as an async generator (`async def` with `yield`)")
+    return cast("AsyncIterator[Delta]", given)
+
+
+async def _take(delta: Delta, attempt: Attempt, fanout: Fanout) -> bool:
+    """Take what is not plain text; True if the reply is whole with it."""
+    event = attempt.into.add(delta)
+    if event is not None:
+        await _show(event, attempt, fanout)
+    return attempt.into.is_whole
+
+
+async def _show(event: Event, attempt: Attempt, fanout: Fanout) -> None:
+    if not fanout.offer(event):
+        await fanout.deliver(event, attempt.patience)

@@ -266,3 +266,16 @@ def test_a_stubborn_process_is_quiet_after_the_cancel() -> None:
         return used
 
     assert asyncio.run(main()) < 0.2
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    """A shell starts a background job with SIGINT ignored, and means it."""
+    original = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    stops: list[CancelReason] = []
+    try:
+        with interrupts(stops.append):
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, original)
+    assert stops == []

@@ -109,3 +109,11 @@ def test_however_it_is_cut_the_text_is_the_same(pieces: list[str], kinds: list[s
     assert reply.text == said
     assert "".join(block.text for block in reply.blocks if isinstance(block, Thinking)) == thought
     assert len(reply.tool_calls) == kinds.count("c")
+
+
+def test_thinking_and_text_that_alternate_are_one_block_each_time() -> None:
+    accumulator = folded(ThinkingPart("a"), ThinkingPart("b"))
+    accumulator.text_sink()("x")
+    accumulator.text_sink()("y")
+    accumulator.add(ThinkingPart("c"))
+    assert accumulator.seal() == AssistantMessage((Thinking("ab"), Text("xy"), Thinking("c")))
