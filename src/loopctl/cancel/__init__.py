@@ -1,7 +1,7 @@
 """The signal: cancelled once, from anywhere, and seen everywhere. `CancelSignal` cancels, `CancelToken` is asked."""
 
-from loopctl.cancel._engine import fired_at, later_causes, seal, watch
+from loopctl.cancel._engine import fired_at, later_causes, levels, seal, watch
 from loopctl.cancel._registration import Registration
 from loopctl.cancel._signal import CancelSignal, CancelToken
 
-__all__ = ["CancelSignal", "CancelToken", "Registration", "fired_at", "later_causes", "seal", "watch"]
+__all__ = ["CancelSignal", "CancelToken", "Registration", "fired_at", "later_causes", "levels", "seal", "watch"]

@@ -62,6 +62,8 @@ class TaskWork:
         coroutine: Coroutine[Any, Any, Any],
         name: str = "loopctl",
         is_tidying: Callable[[], bool] = lambda: False,
+        *,
+        is_polling: bool = False,
     ) -> None:
         """Own *coroutine* from here on.
 
@@ -70,13 +72,15 @@ class TaskWork:
             name: The task's name.
             is_tidying: True while the work is over and only tidies up: then the first press leaves it alone, because
                 a cancellation would tear the cleanup that it is meant to cause.
+            is_polling: True if *coroutine* itself polls the token before it does anything. It then runs without a
+                frame of ours around it, which a long stream would pay for at each of its awaits.
         """
         self.can_unwind: bool = True
         self._is_tidying = is_tidying
         self._is_spared = False
         self._coroutine = coroutine
         self._name = name
-        self._has_begun = False
+        self._has_begun = is_polling
         self._task: asyncio.Task[Any] | None = None
         self._started = 0.0
 
@@ -84,7 +88,8 @@ class TaskWork:
         self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None], may_begin: Callable[[], bool], /
     ) -> None:
         self._started = monotonic()
-        self._task = spawn(self._run(may_begin), loop, self._name)
+        work = self._coroutine if self._has_begun else self._run(may_begin)
+        self._task = spawn(work, loop, self._name)
         self._task.add_done_callback(lambda _: on_ended())
 
     async def _run(self, may_begin: Callable[[], bool]) -> Any:

@@ -141,7 +141,7 @@ class Performer:
         patience = Patience(config.turn_timeout, config.first_event_timeout, config.event_timeout)
         attempt = Attempt(turn.reply, signal.token, patience, tidy_within=config.grace)
         stream = pump(turn.asking(lambda: model.stream(request)), attempt, run.fanout)
-        work = TaskWork(stream, "loopctl model", lambda: attempt.is_tidying)
+        work = TaskWork(stream, "loopctl model", lambda: attempt.is_tidying, is_polling=True)
         ending = await self._await(work, Checkpoint.STREAM_EVENT, patience)
         turn.reply.seal()
         if ending.straggler is not None:

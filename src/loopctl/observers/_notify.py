@@ -73,7 +73,7 @@ def check_observers(observers: Iterable[Observer]) -> Observers:
         UsageError: One cannot be called, or calling it would do nothing by itself: an `async def`, a generator
             function, a class instead of its instance.
     """
-    if callable(observers) or not isinstance(observers, Iterable):
+    if not isinstance(observers, Iterable):
         raise UsageError(f"observers= takes a list of observers, not {_name_of(observers)}: write observers=[…]")
     given = tuple(observers)
     for place, observer in enumerate(given, 1):

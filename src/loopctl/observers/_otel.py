@@ -113,7 +113,7 @@ class OpenTelemetryObserver:
 
     def _end(self, event: RunEnded) -> None:
         with self._lock:
-            trace = self._open.pop(event.run_id or event.run.id, None)
+            trace = self._open.pop(event.run.id, None)
         try:
             if trace is not None:
                 trace.end(event.run)

@@ -65,11 +65,7 @@ class Accumulator:
 
     def text_sink(self) -> Callable[[str], None]:
         """Give what takes more text, until another kind of delta comes: the hot path of a stream."""
-        last = self._blocks[-1] if self._blocks else None
-        return last[1].append if isinstance(last, tuple) and last[0] is Text else self._add_text
-
-    def _add_text(self, text: str) -> None:
-        self._sink(Text)(text)
+        return self._sink(Text)
 
     def add(self, delta: Delta) -> Event | None:
         """Take one delta.
@@ -113,6 +109,9 @@ class Accumulator:
 
     def _sink(self, kind: type[Text | Thinking]) -> Callable[[str], None]:
         last = self._blocks[-1] if self._blocks else None
+        if isinstance(last, tuple) and not last[1]:  # a sink that nothing came to
+            self._blocks.pop()
+            last = self._blocks[-1] if self._blocks else None
         if not isinstance(last, tuple) or last[0] is not kind:
             last = (kind, [])
             self._blocks.append(last)

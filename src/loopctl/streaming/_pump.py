@@ -12,17 +12,20 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import cast
 
-from loopctl.cancel import CancelToken
-from loopctl.concurrency import Patience, breathe
+from loopctl.cancel import CancelToken, levels
+from loopctl.concurrency import Patience, breathe, clock_of
 from loopctl.model import Delta, TextPart
-from loopctl.record import Event, TextDelta
+from loopctl.record import Event, TextDelta, Urgency
 from loopctl.streaming._accumulate import Accumulator
 from loopctl.streaming._fanout import Fanout
 
 __all__ = ["Attempt", "pump"]
 
-_BREATH = 0x3FF
-"""A mask: each 1024 events the loop gets a turn, so that a stream that never suspends does not hold it."""
+_POLLED = Urgency.DRAIN.value
+"""Until "Work that refuses to stop" a run treats every urgency as STOP."""
+
+_BREATH = 0.002
+"""Seconds after which the loop gets a turn, so that a stream that never suspends does not hold it."""
 
 
 @dataclass(slots=True)
@@ -58,50 +61,56 @@ async def pump(start: Callable[[], AsyncIterator[Delta]], attempt: Attempt, fano
         TypeError: What *start* gave is no async iterator, or what that gave is no delta.
 
     Cancellation:
-        Closes the stream in this task, then lets the cancellation through.
+        Polls before it begins. Closes the stream in this task, then lets the cancellation through.
     """
-    stream = _started(start)
-    try:
-        await _read(stream, attempt, fanout)
-        attempt.tidy()
-        if attempt.into.is_whole:
-            # To its very end: a connection whose answer was not read to the end cannot be used again.
-            await anext(stream, None)
-    finally:
-        attempt.tidy()
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
+    reached, patience = levels(attempt.token), attempt.patience
+    if reached[_POLLED]:
+        return
+    now, readers = clock_of(asyncio.get_running_loop()), fanout.readers
+    add_text, breath_at = attempt.into.text_sink(), 0.0
+    async with _Stream(start, attempt) as stream:
+        async for delta in stream:
+            if reached[_POLLED]:
+                break
+            patience.last = moment = now()
+            if delta.__class__ is TextPart and (text := delta.text).__class__ is str:
+                add_text(text)
+                if readers:
+                    await _show(TextDelta(text), attempt, fanout)
+            elif await _take(delta, attempt, fanout):
+                break
+            else:
+                add_text = attempt.into.text_sink()
+            if moment > breath_at:
+                await breathe()
+                breath_at = moment + _BREATH
 
 
-async def _read(stream: AsyncIterator[Delta], attempt: Attempt, fanout: Fanout) -> None:
-    token, patience = attempt.token, attempt.patience
-    now, readers = asyncio.get_running_loop().time, fanout.readers
-    add_text, count = attempt.into.text_sink(), 0
-    async for delta in stream:
-        if token.is_cancelled():
-            return
-        patience.last = now()
-        if delta.__class__ is TextPart and (text := delta.text).__class__ is str:
-            add_text(text)
-            if readers:
-                await _show(TextDelta(text), attempt, fanout)
-        elif await _take(delta, attempt, fanout):
-            return
-        else:
-            add_text = attempt.into.text_sink()
-        count += 1
-        if not count & _BREATH:
-            await breathe()
-            add_text = attempt.into.text_sink()
+class _Stream:
+    """What `start` gives, ended and closed on every path; a class, so that no frame stands before the stream's."""
 
+    def __init__(self, start: Callable[[], AsyncIterator[Delta]], attempt: Attempt) -> None:
+        self._start = start
+        self._attempt = attempt
 
-def _started(start: Callable[[], AsyncIterator[Delta]]) -> AsyncIterator[Delta]:
-    given: object = start()
-    if inspect.iscoroutine(given):
-        given.close()
-        raise TypeError("Model.stream gave a coroutine: write it as an async generator (`async def` with `yield`)")
-    return cast("AsyncIterator[Delta]", given)
+    async def __aenter__(self) -> AsyncIterator[Delta]:
+        given: object = self._start()
+        if inspect.iscoroutine(given):
+            given.close()
+            raise TypeError("Model.stream gave a coroutine: write it as an async generator (`async def` with `yield`)")
+        self._stream = cast("AsyncIterator[Delta]", given)
+        return self._stream
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self._attempt.tidy()
+        try:
+            if error is None and self._attempt.into.is_whole:
+                # To its very end: a connection whose answer was not read to the end cannot be used again.
+                await anext(self._stream, None)
+        finally:
+            close = getattr(self._stream, "aclose", None)
+            if close is not None:
+                await close()
 
 
 async def _take(delta: Delta, attempt: Attempt, fanout: Fanout) -> bool:

@@ -307,7 +307,7 @@ def test_no_interleaving_of_threads_loses_or_doubles_a_cancel() -> None:
     async def one(number: int) -> None:
         handle = session.start("go")
         thread = threading.Thread(target=lambda: told.append(handle.cancel(str(number))))
-        for _ in range(number % 12):
+        for _ in range(number % 24):
             await asyncio.sleep(0)
         thread.start()
         run = await handle
@@ -331,7 +331,7 @@ def test_session_firings_from_another_thread_are_each_one_cancelled_run() -> Non
         for number in range(200):
             handle = session.start("go")
             thread = threading.Thread(target=session.signal.cancel)
-            for _ in range(number % 12):
+            for _ in range(number % 24):
                 await asyncio.sleep(0)
             thread.start()
             fired += 1

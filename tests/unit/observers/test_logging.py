@@ -166,6 +166,7 @@ def test_later_causes_and_the_one_who_asked_are_fields(caplog):
 def test_foreign_text_cannot_begin_a_line_of_its_own(caplog):
     events = [
         call_began(name="save\nERROR root: forged"),
+        call_ended(CallStatus.FAILED, name="save\nERROR root: forged"),
         ended(a_run("failed", error=LoopError("bad\nERROR forged " + "x" * 5000))),
         asked(model="m\r\nforged"),
     ]
@@ -183,11 +184,19 @@ def test_the_logger_and_the_ordinary_level_can_be_chosen(caplog):
 
 
 def test_nothing_is_made_for_a_level_that_nobody_reads(caplog):
-    class Untouchable:
-        """An event whose facts must not be looked at."""
+    class Untouched(str):  # noqa: SLOT000
+        def split(self, *args):
+            raise AssertionError("a line was made")
 
+    assert lines(caplog, [asked(model=Untouched("m"))], level=logging.WARNING) == []
+    with pytest.raises(AssertionError, match="a line was made"):
+        lines(caplog, [asked(model=Untouched("m"))])
+    (failed,) = lines(caplog, whole_run(a_run("failed")), level=logging.ERROR)
+    assert failed.outcome == "failed"
+
+
+def test_an_event_of_a_later_version_is_passed_over(caplog):
+    class Unheard:
         run_id = "run_1"
 
-    assert lines(caplog, whole_run(a_run()), level=logging.ERROR) == []
-    assert [line.outcome for line in lines(caplog, [ended(a_run("failed"))], level=logging.ERROR)] == ["failed"]
-    assert lines(caplog, [Untouchable()]) == []  # an event of a later version is not a fault
+    assert lines(caplog, [Unheard()]) == []

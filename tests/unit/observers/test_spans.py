@@ -110,6 +110,7 @@ def test_a_stop_on_request_ends_every_span_and_makes_no_error_of_any(cut, origin
     assert run.attributes["loopctl.cancel.checkpoint"] == "TOOL_CALL"
     assert run.attributes["loopctl.cancel.message"] == "pressed stop"
     assert run.attributes["loopctl.cancel.latency"] == 0.25
+    assert out.span(CHAT).attributes["loopctl.chat.outcome"] == ("cancelled" if cut is cut_in_chat else "completed")
 
 
 @pytest.mark.parametrize(("origin", "error_type"), LIMITS.items())
@@ -232,7 +233,14 @@ def test_a_reply_that_was_given_up_while_the_run_went_on_is_an_error_of_its_own(
     assert out.span(CHAT).attributes["error.type"] == "truncated"
     assert looks_unbroken(out.span("chat local"))
     assert out.span("chat local").attributes["gen_ai.provider.name"] == "local"
+    assert out.span(RUN).attributes["gen_ai.request.model"] == "gpt-5.2"  # the agent's own, not the fallback
     assert looks_unbroken(out.span(RUN))
+
+
+def test_a_turn_whose_end_was_not_told_is_ended_by_the_next():
+    out = Exported().feed([began(), asked(), asked(2, "local"), answered(a_turn(2, model="local")), ended(a_run())])
+    assert out.all_ended
+    assert out.span(CHAT).end_time <= out.span("chat local").start_time
 
 
 def test_unknown_usage_is_never_zero_and_partial_usage_is_marked():
