@@ -7,7 +7,7 @@ threads may share one observer. Without the extra `otel` this module can be impo
 from __future__ import annotations
 
 import threading
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from loopctl.errors import MissingExtra, UsageError
@@ -71,7 +71,7 @@ class OpenTelemetryObserver:
             raise MissingExtra.of("OpenTelemetryObserver", "otel") from error
         if max_open_runs < 1:
             raise UsageError(f"max_open_runs={max_open_runs}: follow one run or more")
-        ours = version("loopctl-py")
+        ours = _our_version()
         self._tracer = get_tracer("loopctl", ours, tracer_provider)
         self._metrics = Metrics(get_meter("loopctl", ours, meter_provider))
         self._begin = RunTrace.begin
@@ -123,3 +123,10 @@ class OpenTelemetryObserver:
     def __repr__(self) -> str:
         """Say how many runs are followed."""
         return f"<OpenTelemetryObserver, {self.open_runs} open runs>"
+
+
+def _our_version() -> str:
+    try:
+        return version("loopctl-py")
+    except PackageNotFoundError:  # a copy inside of another program, without the metadata of an installation
+        return ""

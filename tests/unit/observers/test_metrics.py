@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
@@ -186,6 +187,14 @@ def test_without_the_sdk_the_observer_is_quiet():
     for event in cut_in_tool(a_run("cancelled")):
         observer(event)
     assert observer.open_runs == 0
+
+
+def test_a_copy_that_was_never_installed_observes_too(monkeypatch):
+    def not_found(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.distribution", not_found)
+    assert Exported().feed(whole_run(a_run())).all_ended
 
 
 def test_at_least_one_run_is_followed():
