@@ -36,6 +36,8 @@ def with_unique_ids(reply: AssistantMessage, taken: AbstractSet[str]) -> Assista
         *reply* itself if nothing had to be renamed. An id that is good is never changed, and never given to
         another call.
     """
+    if not reply.tool_calls:
+        return reply
     unavailable = {*taken, "", *(call.id for call in reply.tool_calls)}
     kept: set[str] = {*taken, ""}
     numbers: defaultdict[str, Iterator[int]] = defaultdict(count)

@@ -50,11 +50,13 @@ def seal_latch(latch: Latch) -> bool:
     that the caller can rely on the reason being there. The callbacks stay with whoever fired it.
     """
     unfired = latch._seal()
-    tree = _mark(latch, None)
-    _wake(tree)
-    for entry in list(latch._entries.values()):
-        if not entry._is_due():
-            entry._give_up()
+    latch._publish()
+    if latch._kids or latch._entries:
+        tree = _mark(latch, None)
+        _wake(tree)
+        for entry in list(latch._entries.values()):
+            if not entry._is_due():
+                entry._give_up()
     unlink(latch)
     return unfired
 
@@ -117,6 +119,8 @@ def _is_telling(latch: Latch) -> bool:
 
 def _tell(tree: list[Latch]) -> None:
     """Run every callback whose level is reached, the newest first; raise the first error that is not to be logged."""
+    if not any(_due_callbacks([latch]) for latch in tree if latch._entries):
+        return
     mine = [latch for latch in tree if (latch._entries or latch is tree[0]) and not _is_telling(latch)]
     outer, thread = _innermost(), threading.get_ident()
     activation = _Activation(mine, outer)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from loopctl.errors import UsageError
@@ -63,15 +62,16 @@ def level_of(at_least: Urgency) -> int:
         raise UsageError(f"{at_least!r} is no urgency: use one of Urgency.{{{names}}}") from None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Cause:
-    """One call of `cancel`, told apart from all others by its identity."""
+    """One call of `cancel`, told apart from all others by its identity, and never changed."""
 
-    reason: CancelReason
-    at: float
-    """`time.monotonic()` of the call."""
-    level: int
-    """The urgency it asked for; 0 only in `SEALED`."""
+    __slots__ = ("at", "level", "reason")
+
+    def __init__(self, reason: CancelReason, at: float, level: int) -> None:
+        """Keep the reason, the `time.monotonic()` of the call, and the urgency it asked for (0 only in `SEALED`)."""
+        self.reason = reason
+        self.at = at
+        self.level = level
 
 
 SEALED: Final = Cause(CancelReason(), 0.0, 0)

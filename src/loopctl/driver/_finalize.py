@@ -66,7 +66,8 @@ def finalize(execution: Execution, ended: Ended | None, error: BaseException | N
     )
     if failure is not None:
         failure.run = run
-        _drop_frames(failure)
+        if stop is None:
+            _drop_frames(failure)
     closings: list[Event] = [ToolFinished(scratch.calls[call_id]) for call_id in scratch.open_calls]
     if scratch.is_turn_told:
         closings.append(TurnEnded(turn if turn is not None else scratch.turns[-1]))

@@ -137,15 +137,12 @@ class Performer:
     async def _stream(self, model: Model, request: ModelRequest, turn: OpenTurn) -> None:
         run = self._run
         config = run.config
-        signal = run.signal.child()
         patience = Patience(config.turn_timeout, config.first_event_timeout, config.event_timeout)
-        attempt = Attempt(turn.reply, signal.token, patience, tidy_within=config.grace)
+        attempt = Attempt(turn.reply, run.token, patience, tidy_within=config.grace)
         stream = pump(turn.asking(lambda: model.stream(request)), attempt, run.fanout)
         work = TaskWork(stream, "loopctl model", lambda: attempt.is_tidying, is_polling=True)
         ending = await self._await(work, Checkpoint.STREAM_EVENT, patience)
         turn.reply.seal()
-        if ending.straggler is not None:
-            signal.cancel()  # what still runs must not be shown to anybody
         ending.raise_if_stopped(Checkpoint.DELIVERY if run.fanout.was_cut else None)
         if turn.reply.is_whole and not isinstance(ending.error, KeyboardInterrupt | SystemExit):
             return  # how the stream was closed after that does not make the reply worse

@@ -48,7 +48,7 @@ class CancelReason:
         if isinstance(value, CancelReason):
             return value
         if value is None:
-            return cls()
+            return _BY_USER
         if isinstance(value, str):
             return cls(message=value)
         raise UsageError(f"a cancel reason is a CancelReason, a text or None, not {type(value).__name__}")
@@ -61,6 +61,9 @@ class CancelReason:
     def to_json(self) -> dict[str, Any]:
         """The reason as a JSON object."""
         return {"origin": self.origin, "message": self.message, "requested_by": self.requested_by}
+
+
+_BY_USER = CancelReason()
 
 
 class Urgency(IntEnum):

@@ -58,6 +58,11 @@ class Accumulator:
         return self.stop_reason is not None
 
     @property
+    def is_sealed(self) -> bool:
+        """True once nothing more is taken."""
+        return self._sealed is not None
+
+    @property
     def usage(self) -> Usage:
         """What was told of the usage; partial if the reply is not whole or a count is missing."""
         is_known = self._input_tokens is not None and self._output_tokens is not None

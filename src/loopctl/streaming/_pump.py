@@ -33,7 +33,7 @@ class Attempt:
     """One request of a turn, while it is streamed."""
 
     into: Accumulator
-    """Takes the deltas."""
+    """Takes the deltas, until it is sealed: then nobody waits for the stream any more."""
     token: CancelToken
     """Polled for each event; once it has fired nothing more is accepted or delivered."""
     patience: Patience
@@ -82,8 +82,8 @@ async def pump(start: Callable[[], AsyncIterator[Delta]], attempt: Attempt, fano
             else:
                 add_text = attempt.into.text_sink()
             if moment > breath_at:
-                await breathe()
                 breath_at = moment + _BREATH
+                await breathe()
 
 
 class _Stream:
@@ -122,5 +122,5 @@ async def _take(delta: Delta, attempt: Attempt, fanout: Fanout) -> bool:
 
 
 async def _show(event: Event, attempt: Attempt, fanout: Fanout) -> None:
-    if not fanout.offer(event):
+    if not attempt.into.is_sealed and not fanout.offer(event):
         await fanout.deliver(event, attempt.patience)

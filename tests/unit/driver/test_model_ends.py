@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from loopctl import Agent, ModelError, RunConfig
-from loopctl.model import Delta, ModelRequest, ReplyEnd, TextPart
+from loopctl.model import Delta, ModelRequest, ReplyEnd, TextPart, ThinkingPart
 from loopctl.testing import virtual_run
 
 
@@ -98,3 +98,34 @@ def test_a_whole_reply_is_not_made_worse_by_how_its_stream_ends(
 
     virtual_run(main, limit=50_000)
     assert model.ended == (["to its end"] if after in {_at_once, _refuse} else [])
+
+
+def test_a_model_that_goes_on_after_its_time_limit_is_heard_by_nobody() -> None:
+    """It refuses both cancellations; the run has failed, and what it still says is neither shown nor recorded."""
+
+    class Refusing:
+        name = "refusing"
+
+        async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+            yield TextPart("before")
+            for _ in range(3):
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(100)
+            yield TextPart("after")
+            yield ThinkingPart("after")
+            yield ReplyEnd()
+
+    session = Agent(Refusing(), config=RunConfig(event_timeout=5, grace=1)).session()
+
+    async def main() -> None:
+        handle = session.start("a")
+        seen = [event async for event in handle]
+        run = await handle
+        assert run.outcome == "failed"
+        assert run.partial_text == "before"
+        assert [straggler.name for straggler in run.stragglers] == ["refusing"]
+        await asyncio.sleep(1000)
+        assert session.stragglers[0].is_ended
+        assert not any("after" in repr(event) for event in seen)
+
+    virtual_run(main)
