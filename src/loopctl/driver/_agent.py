@@ -14,6 +14,7 @@ from loopctl.driver._session import Session
 from loopctl.errors import UsageError
 from loopctl.messages import Message, UserMessage
 from loopctl.model import Model
+from loopctl.observers import Observer, Observers, check_observers
 from loopctl.record import CancelReason, Run
 from loopctl.tools import Tool, ToolRegistry
 
@@ -30,7 +31,7 @@ class Agent:
         instructions: str = "",
         *,
         fallback_models: Iterable[Model | str] = (),
-        observers: Iterable[Any] = (),
+        observers: Iterable[Observer] = (),
         middleware: Iterable[Any] = (),
         approve: Any = None,
         recovery: Any = None,
@@ -43,7 +44,7 @@ class Agent:
             tools: Functions that the model may call.
             instructions: What the model is told before the conversation.
             fallback_models: Not built yet: leave it empty.
-            observers: Not built yet: leave it empty.
+            observers: Functions that are called with each event of every run, in this order; see `loopctl.observers`.
             middleware: Not built yet: leave it empty.
             approve: Not built yet: leave it None.
             recovery: Not built yet: leave it None.
@@ -55,7 +56,7 @@ class Agent:
             UsageError: Something cannot be a model, a tool or a configuration.
             LoopError: A part that this version does not have was asked for.
         """
-        unbuilt = (("fallback_models", fallback_models), ("observers", observers), ("middleware", middleware))
+        unbuilt = (("fallback_models", fallback_models), ("middleware", middleware))
         for name, value in unbuilt:
             if tuple(value):
                 refuse_unbuilt(f"Agent({name}=…)", ())
@@ -68,6 +69,7 @@ class Agent:
             raise UsageError(f"instructions= takes a text, not {type(instructions).__name__}")
         self.model: Model = resolve_model(model)
         self.tools: ToolRegistry = ToolRegistry(tools)
+        self.observers: Observers = check_observers(observers)
         self.instructions = instructions
         self.config: RunConfig = config if config is not None else RunConfig()
 

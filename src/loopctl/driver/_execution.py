@@ -11,18 +11,20 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import functools
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from loopctl.brain import Brain, Limits, Started
 from loopctl.cancel import CancelSignal, CancelToken
-from loopctl.concurrency import Grace, Straggler, epoch, fresh_id, monotonic, spawn, stop_reason
+from loopctl.concurrency import Grace, Straggler, describe, epoch, fresh_id, monotonic, spawn, stop_reason
 from loopctl.driver._finalize import finalize
 from loopctl.driver._loop import Ended, drive
 from loopctl.driver._perform import Performer
 from loopctl.driver._scratchpad import Scratchpad
 from loopctl.errors import Cancelled, UsageError
 from loopctl.messages import UserMessage
+from loopctl.observers import Observers, notify
 from loopctl.record import (
     CancelReason,
     Checkpoint,
@@ -30,6 +32,7 @@ from loopctl.record import (
     Run,
     RunEnded,
     RunStarted,
+    StragglerEnded,
     ToolFinished,
     ToolStarted,
     TurnEnded,
@@ -72,7 +75,9 @@ class Execution:
         self.scratch: Scratchpad = Scratchpad()
         self.brain: Brain = Brain(tools=frozenset(self.tools), limits=Limits(max_turns=self.config.max_turns))
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
-        self.fanout: Fanout = Fanout(self.loop, self.token, self._on_deserted)
+        self.observers: Observers = agent.observers
+        tell = functools.partial(notify, self.observers) if self.observers else None
+        self.fanout: Fanout = Fanout(self.loop, self.token, self._on_deserted, tell)
         self.started_at: float = epoch()
         self.started: float = monotonic()
         self.run: Run | None = None
@@ -83,7 +88,7 @@ class Execution:
         """Make the run's task; nothing of it runs before the loop's next turn."""
         _running.add(self)
         self._task = spawn(self._main(), self.loop, f"loopctl {self.id}")
-        self._task.add_done_callback(lambda _: self._on_task_done())
+        self._task.add_done_callback(self._on_task_done)
 
     def cancel(self, reason: CancelReason | str | None = None, urgency: Urgency = Urgency.STOP) -> bool:
         """Cancel this run and nothing else; False if that changes nothing, as after its end."""
@@ -97,8 +102,15 @@ class Execution:
     def keep(self, straggler: Straggler) -> None:
         """Keep a piece of work that was abandoned."""
         straggler.run_id = self.id
+        if self.observers:
+            straggler.on_end(self._tell_late_end)
         self.scratch.stragglers.append(straggler)
         self.session._keep(straggler)
+
+    def _tell_late_end(self, straggler: Straggler) -> None:
+        result = None if straggler.error is not None else repr(straggler.result)
+        error = None if straggler.error is None else describe(straggler.error)
+        notify(self.observers, StragglerEnded(self.id, straggler.record(), result, error))
 
     async def emit(self, event: Event) -> None:
         """Hand *event* to the readers, waiting for the slow ones.
@@ -129,7 +141,7 @@ class Execution:
         """
         turn = self.scratch.close_turn()
         if turn is not None:
-            await self.emit(TurnEnded(turn))
+            await self.emit(TurnEnded(turn, self.id))
 
     async def wait(self) -> Run:
         """Wait for the end.
@@ -196,7 +208,9 @@ class Execution:
             case SystemExit() | GeneratorExit():
                 self.cancel(CancelReason("shutdown", type(error).__name__))
 
-    def _on_task_done(self) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            task.exception()  # what ends the program has left through the loop already
         if self.run is None:  # cancelled before its first step: nothing of `_main` ever ran
             self._take_over(asyncio.CancelledError())
             self._end(None)
@@ -204,13 +218,22 @@ class Execution:
     def _end(self, ended: Ended | None, error: BaseException | None = None) -> None:
         run, closings = finalize(self, ended, error)
         self.run = run
-        self.session._settle(self, run)
-        for event in (*closings, RunEnded(run)):
+        self.session._record(self, run)
+        last_word: BaseException | None = None
+        for event in (*closings, RunEnded(run, self.id)):
+            try:
+                self.fanout.observe(event)
+            except BaseException as interrupt:  # an observer ends the program: not before everybody knows
+                last_word = last_word or interrupt
+        self.session._rearm(run)
+        for event in (*closings, RunEnded(run, self.id)):
             self.fanout.close(event)
         _running.discard(self)
         for future in tuple(self._waiters):
             if not future.done():
                 future.set_result(None)
+        if last_word is not None:
+            raise last_word
 
 
 def _cancellations() -> int:

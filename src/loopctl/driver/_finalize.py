@@ -68,9 +68,9 @@ def finalize(execution: Execution, ended: Ended | None, error: BaseException | N
         failure.run = run
         if stop is None:
             _drop_frames(failure)
-    closings: list[Event] = [ToolFinished(scratch.calls[call_id]) for call_id in scratch.open_calls]
+    closings: list[Event] = [ToolFinished(scratch.calls[call_id], run.id) for call_id in scratch.open_calls]
     if scratch.is_turn_told:
-        closings.append(TurnEnded(turn if turn is not None else scratch.turns[-1]))
+        closings.append(TurnEnded(turn if turn is not None else scratch.turns[-1], run.id))
     return run, tuple(closings)
 
 

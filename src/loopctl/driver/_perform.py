@@ -76,8 +76,8 @@ class Performer:
             record = ToolCallRecord(call.id, call.name, call.arguments, CallStatus.NOT_STARTED)
             refused = replace(record, status=CallStatus.FAILED, result=result.content)
             self._run.scratch.note(refused)
-            await self._run.emit(ToolStarted(record))
-            await self._run.emit(ToolFinished(refused))
+            await self._run.emit(ToolStarted(record, self._run.id))
+            await self._run.emit(ToolFinished(refused, self._run.id))
 
     async def _run_tools(self, effect: RunTools) -> Input:
         run = self._run
@@ -99,9 +99,9 @@ class Performer:
         await run.tell_turn_ended()
         run.scratch.place = Checkpoint.TURN_ENTRY
         run.poll(Checkpoint.TURN_ENTRY)
-        turn = OpenTurn(effect.turn, run.model.name, epoch(), Accumulator(), run.brain.call_ids)
+        turn = OpenTurn(effect.turn, run.model.name, epoch(), Accumulator(run.id), run.brain.call_ids)
         run.scratch.open_turn = turn
-        await run.emit(TurnStarted(effect.turn, run.model.name))
+        await run.emit(TurnStarted(effect.turn, run.model.name, run.id))
         request = ModelRequest(run.instructions, effect.messages, run.tools.specs)
         try:
             await self._prepare(run.model)

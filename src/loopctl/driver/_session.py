@@ -173,11 +173,14 @@ class Session:
             self._stragglers.remove(known)
         self._stragglers.append(straggler)
 
-    def _settle(self, execution: Execution, run: Run) -> None:
-        """Take over the end of the active run: commit or discard, keep the record, re-arm, be idle."""
+    def _record(self, execution: Execution, run: Run) -> None:
+        """Take over how the active run ended: commit or discard, keep the record. The session is still busy."""
         if run.outcome == "completed":
             self._history += execution.brain.scratch
         self._runs.append(run)
+
+    def _rearm(self, run: Run) -> None:
+        """Be idle, and ready for the next run."""
         if run.outcome == "cancelled":
             self.signal.reset()
         self._active = None

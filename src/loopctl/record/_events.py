@@ -1,7 +1,7 @@
 """What a run tells its readers while it goes on.
 
 Rules: a `ToolStarted` is followed by exactly one `ToolFinished` with the same id, a `TurnStarted` by one
-`TurnEnded`; `RunEnded` comes exactly once, last.
+`TurnEnded`; `RunEnded` comes exactly once, last. Each event says by `run_id` which run it is of.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class TurnStarted:
     number: int
     """From 1."""
     model: str
+    run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class TextDelta:
     """More visible text."""
 
     text: str
+    run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class ThinkingDelta:
     """More of the model's thinking."""
 
     text: str
+    run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class AttemptReset:
 
     number: int
     """The turn, from 1."""
+    run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class ToolStarted:
 
     call: ToolCallRecord
     """As known now: its status is `not_started`, the last word before it is."""
+    run_id: str = ""
 
     @property
     def id(self) -> str:
@@ -93,6 +98,7 @@ class ToolProgress:
     message: str
     fraction: float | None
     """0 to 1; None if the tool does not know."""
+    run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,7 @@ class ToolFinished:
     """A tool call that had started has its status."""
 
     call: ToolCallRecord
+    run_id: str = ""
 
     @property
     def id(self) -> str:
@@ -117,6 +124,7 @@ class TurnEnded:
     """A turn is over, with its tool calls."""
 
     turn: Turn
+    run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +132,7 @@ class RunEnded:
     """The run is over: the last event."""
 
     run: Run
+    run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,10 +40,11 @@ class _Call:
 class Accumulator:
     """The reply of one attempt, as far as it was accepted."""
 
-    __slots__ = ("_blocks", "_calls", "_input_tokens", "_output_tokens", "_sealed", "stop_reason")
+    __slots__ = ("_blocks", "_calls", "_input_tokens", "_output_tokens", "_sealed", "run_id", "stop_reason")
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
+    def __init__(self, run_id: str = "") -> None:
+        """Begin with nothing; the events are of the run *run_id*."""
+        self.run_id = run_id
         self._blocks: list[tuple[type[Text | Thinking], list[str]] | _Call] = []
         self._calls: dict[int, _Call] = {}
         self._input_tokens: int | None = None
@@ -86,10 +87,10 @@ class Accumulator:
         match delta:
             case TextPart(str(text)):
                 self._sink(Text)(text)
-                return TextDelta(text)
+                return TextDelta(text, self.run_id)
             case ThinkingPart(str(text)):
                 self._sink(Thinking)(text)
-                return ThinkingDelta(text)
+                return ThinkingDelta(text, self.run_id)
             case ToolCallPart(int(), str(), str(), str()):
                 self._add_call(delta)
             case UsagePart(int() | None as input_tokens, int() | None as output_tokens):

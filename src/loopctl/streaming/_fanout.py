@@ -103,18 +103,40 @@ class _Queue:
         return False
 
 
+class _Watch(_Queue):
+    """Who is told at once: it takes each event as it is put, so it is never full and never waits."""
+
+    __slots__ = ("_tell",)
+
+    def __init__(self, token: CancelToken, tell: Callable[[Event], object]) -> None:
+        super().__init__(token)
+        self._tell = tell
+
+    def put(self, event: Event) -> None:
+        super().put(event)
+        while (taken := self.take()) is not None:
+            self._tell(taken)
+
+
 class Fanout:
     """Where a run puts its events."""
 
-    __slots__ = ("_bound", "_end", "_on_deserted", "_space", "_token", "loop", "readers", "was_cut")
+    __slots__ = ("_bound", "_end", "_on_deserted", "_space", "_token", "_watch", "loop", "readers", "was_cut")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, token: CancelToken, on_deserted: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        token: CancelToken,
+        on_deserted: Callable[[], None],
+        tell: Callable[[Event], object] | None = None,
+    ) -> None:
         """Serve the readers of a run.
 
         Args:
             loop: The run's loop.
             token: The run's; once it has fired only closings are handed out.
             on_deserted: Called, from any thread, when the last reader has gone before the end.
+            tell: Called inline with each event, before any reader has it; for the observers.
         """
         self.loop: asyncio.AbstractEventLoop = loop
         self._token = token
@@ -123,6 +145,9 @@ class Fanout:
         self._space: asyncio.Future[None] | None = None
         self._end: RunEnded | None = None
         self.readers: dict[int, _Queue] = {}
+        self._watch: _Watch | None = None
+        if tell is not None:
+            self._watch = self.readers[0] = _Watch(token, tell)
         self.was_cut: bool = False
         """True if a delivery was ended by a cancellation: that is where the run was caught."""
 
@@ -199,12 +224,17 @@ class Fanout:
             self.loop.call_soon_threadsafe(self._on_dropped, queue)
         except RuntimeError:  # the loop is closed: nothing waits there
             return
-        if not self.readers:
+        if len(self.readers) == (self._watch is not None):
             self._on_deserted()
 
     def _on_dropped(self, queue: _Queue) -> None:
         queue.wake()
         self.free()
+
+    def observe(self, event: Event) -> None:
+        """Tell *event* to the observers and to nobody else: they come before the readers at the end of a run."""
+        if self._watch is not None:
+            self._watch.put(event)
 
     def close(self, event: Event) -> None:
         """Hand *event* out whether there is room or not: the run is over, it waits for nobody."""

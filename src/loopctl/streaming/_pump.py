@@ -67,7 +67,7 @@ async def pump(start: Callable[[], AsyncIterator[Delta]], attempt: Attempt, fano
     if reached[_POLLED]:
         return
     now, readers = clock_of(asyncio.get_running_loop()), fanout.readers
-    add_text, breath_at = attempt.into.text_sink(), 0.0
+    run_id, add_text, breath_at = attempt.into.run_id, attempt.into.text_sink(), 0.0
     async with _Stream(start, attempt) as stream:
         async for delta in stream:
             if reached[_POLLED]:
@@ -76,7 +76,7 @@ async def pump(start: Callable[[], AsyncIterator[Delta]], attempt: Attempt, fano
             if delta.__class__ is TextPart and (text := delta.text).__class__ is str:
                 add_text(text)
                 if readers:
-                    await _show(TextDelta(text), attempt, fanout)
+                    await _show(TextDelta(text, run_id), attempt, fanout)
             elif await _take(delta, attempt, fanout):
                 break
             else:

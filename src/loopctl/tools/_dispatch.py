@@ -85,7 +85,7 @@ async def run_sequentially(calls: tuple[ToolCall, ...], into: Round) -> tuple[To
 
 async def _run_one(call: ToolCall, into: Round) -> ToolResult:
     record = ToolCallRecord(call.id, call.name, call.arguments, CallStatus.NOT_STARTED)
-    await into.emit(ToolStarted(record))
+    await into.emit(ToolStarted(record, into.run_id))
     tool = into.tools[call.name]
     try:
         arguments = tool.bind(call.arguments)
@@ -94,7 +94,7 @@ async def _run_one(call: ToolCall, into: Round) -> ToolResult:
         into.note(record)
     else:
         record = await _attempt(tool, arguments, record, into)
-    await into.emit(ToolFinished(record))
+    await into.emit(ToolFinished(record, into.run_id))
     return ToolResult(call.id, record.result or "", is_error=record.status is not CallStatus.COMPLETED)
 
 
@@ -187,7 +187,7 @@ class _Report:
         self.is_open = True
 
     def __call__(self, message: str, fraction: float | None) -> None:
-        event = ToolProgress(self._record.id, self._record.name, message, fraction)
+        event = ToolProgress(self._record.id, self._record.name, message, fraction, self._into.run_id)
         if threading.get_ident() == self._thread:
             self._offer(event)
             return

@@ -54,7 +54,6 @@ def test_what_is_not_built_yet_says_so_and_takes_its_default(values: dict[str, o
     "values",
     [
         {"fallback_models": ["local"]},
-        {"observers": [print]},
         {"middleware": [object()]},
         {"approve": print},
         {"recovery": object()},
@@ -63,7 +62,7 @@ def test_what_is_not_built_yet_says_so_and_takes_its_default(values: dict[str, o
 def test_parts_of_an_agent_that_are_not_built_yet_say_so(values: dict[str, object]) -> None:
     with pytest.raises(LoopError, match=next(iter(values))):
         Agent(MODEL, **values)  # type: ignore[arg-type]
-    Agent(MODEL, fallback_models=[], observers=[], middleware=[], approve=None, recovery=None)
+    Agent(MODEL, fallback_models=[], middleware=[], approve=None, recovery=None)
 
 
 def test_a_store_is_not_built_yet() -> None:

@@ -16,6 +16,7 @@ from loopctl import (
     RunEnded,
     RunHandle,
     Session,
+    SessionBusy,
     TextDelta,
     ToolContext,
     ToolFinished,
@@ -332,3 +333,44 @@ def test_a_reader_is_for_one_task_and_one_loop() -> None:
             pass
 
     virtual_run(main)
+
+
+def test_an_observer_of_the_end_finds_the_session_busy_and_the_record_written() -> None:
+    """Observers come before the readers: the run is decided, committed and recorded, and not yet re-armed."""
+    found: list[object] = []
+
+    def observe(event: Event) -> None:
+        if isinstance(event, RunEnded):
+            found.append((session.runs[-1] is event.run, len(session.history), session.signal.is_cancelled()))
+            with pytest.raises(SessionBusy):
+                session.start("b")
+
+    model = ScriptedModel("fine", [say("x"), stall()])
+    session = Agent(model, observers=[observe]).session()
+
+    async def main() -> None:
+        await session.run("a")
+        handle = session.start("b")
+        await asyncio.sleep(1)
+        session.signal.cancel()
+        await handle
+        assert found == [(True, 2, False), (True, 2, True)]
+        assert session.signal.is_cancelled() is False
+
+    virtual_run(main)
+
+
+def test_an_observer_that_ends_the_program_does_so_when_everybody_knows() -> None:
+    def observe(event: Event) -> None:
+        if isinstance(event, RunEnded):
+            raise KeyboardInterrupt
+
+    session = Agent(ScriptedModel("fine"), observers=[observe]).session()
+
+    async def main() -> None:
+        await session.run("a")
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    assert session.runs[0].outcome == "completed"
+    assert "idle" in repr(session)
