@@ -44,7 +44,7 @@ class Accumulator:
 
     def __init__(self, run_id: str = "") -> None:
         """Begin with nothing; the events are of the run *run_id*."""
-        self.run_id = run_id
+        self.run_id: str = run_id
         self._blocks: list[tuple[type[Text | Thinking], list[str]] | _Call] = []
         self._calls: dict[int, _Call] = {}
         self._input_tokens: int | None = None
