@@ -99,36 +99,16 @@ __all__ = [
     "tool",
 ]
 
-_HOMES = {
-    "loopctl.cancel": {"CancelSignal", "CancelToken", "Registration"},
-    "loopctl.concurrency": {"race", "run", "scope", "sleep"},
-    "loopctl.driver": {"Agent", "RunConfig", "RunHandle", "Session"},
-    "loopctl.errors": {
-        "Cancelled",
-        "EffectUnknown",
-        "FallbackExhausted",
-        "LoopError",
-        "MaxTurnsExceeded",
-        "MissingExtra",
-        "ModelError",
-        "SessionBusy",
-        "SessionClosed",
-        "StoreError",
-        "ToolError",
-        "UnknownModel",
-        "UsageError",
-    },
-    "loopctl.tools": {"Tool", "ToolContext", "tool"},
-}
-"""Package -> the names it owns. Every other public name is plain data of `loopctl.record`."""
+_HOMES = tuple(f"loopctl.{name}" for name in ("errors", "record", "cancel", "concurrency", "tools", "driver"))
+"""Where the names are, lowest layer first: looking for one loads nothing that its home does not need itself."""
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         message = f"module 'loopctl' has no attribute {name!r}"
         raise AttributeError(message)
-    home = next((home for home, names in _HOMES.items() if name in names), "loopctl.record")
-    value: object = getattr(import_module(home), name)
+    home = next(home for home in map(import_module, _HOMES) if name in home.__all__)
+    value: object = getattr(home, name)
     globals()[name] = value
     return value
 
