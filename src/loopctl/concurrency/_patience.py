@@ -47,10 +47,7 @@ class Patience:
         self._loop = loop
         self._on_expired = on_expired
         self._start = loop.time()
-        limits = [limit for limit in (self._total, self._first, self._each) if limit is not None]
-        if limits:
-            # The nearest limit of all, though it may not count yet: whoever looks too early looks again.
-            self._timer = loop.call_later(min(limits), self._check)
+        self._arm()
 
     def pause(self) -> None:
         """Stop the clock."""
@@ -97,7 +94,7 @@ class Patience:
 
     def _arm(self) -> None:
         due = self._due()
-        # An event may come at any time, and brings its own limit.
+        # An event may come at any time, and brings its own limit: whoever looks too early looks again.
         latest = self._loop.time() + self._each if self._each is not None else None
         times = [when for when in (due[0] if due is not None else None, latest) if when is not None]
         if times and not self._is_stopped:

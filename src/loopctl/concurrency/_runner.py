@@ -88,9 +88,6 @@ def _run_bounded(loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[Any]],
     for task in tasks:
         if task.done():
             _report(loop, task)
-        else:
-            task.add_done_callback(lambda late: late.cancelled() or late.exception())
-            forget_task(task)
 
 
 def _report(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
