@@ -4,7 +4,7 @@ from loopctl.concurrency._clock import clock_of, epoch, fresh_id, monotonic
 from loopctl.concurrency._ending import Ending, describe, stop_reason
 from loopctl.concurrency._interrupts import interrupts
 from loopctl.concurrency._patience import Patience
-from loopctl.concurrency._race import Grace, check_seconds, race, supervise, token_of
+from loopctl.concurrency._race import Grace, check_seconds, race, supervise
 from loopctl.concurrency._runner import run
 from loopctl.concurrency._scope import scope
 from loopctl.concurrency._sleep import breathe, sleep
@@ -36,5 +36,4 @@ __all__ = [
     "spawn",
     "stop_reason",
     "supervise",
-    "token_of",
 ]

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from loopctl.concurrency._clock import monotonic
 from loopctl.record import StragglerRecord
 
-__all__ = ["Straggler", "frame_of_coroutine", "frame_of_thread", "place_of", "settle"]
+__all__ = ["Straggler", "frame_of_coroutine", "frame_of_thread", "settle"]
 
 _LIBRARY = sysconfig.get_path("stdlib")
 
@@ -37,15 +37,15 @@ class Straggler:
 
     __slots__ = (
         "__weakref__",
-        "_error",
         "_find_frame",
         "_listeners",
-        "_result",
         "_started",
         "call_id",
         "ended_after",
+        "error",
         "kind",
         "name",
+        "result",
         "run_id",
     )
 
@@ -62,10 +62,12 @@ class Straggler:
         self.run_id: str = ""
         self.ended_after: float | None = None
         """Seconds from its beginning to its late end; None while it runs."""
+        self.result: Any = None
+        """What it returned late; None if it did not."""
+        self.error: BaseException | None = None
+        """What it raised late; None if it did not."""
         self._started = started
         self._find_frame = find_frame
-        self._result: Any = None
-        self._error: BaseException | None = None
         self._listeners: list[Callable[[Straggler], None]] = []
         _held.add(self)
 
@@ -88,17 +90,10 @@ class Straggler:
             place = self._find_frame()
         except Exception:  # attributes of whatever the work awaits are looked up
             return ""
-        return "" if place is None else place_of(*place)
-
-    @property
-    def result(self) -> Any:
-        """What it returned late; None if it did not."""
-        return self._result
-
-    @property
-    def error(self) -> BaseException | None:
-        """What it raised late; None if it did not."""
-        return self._error
+        if place is None:
+            return ""
+        code, line = place
+        return f"{code.co_filename}:{line}"
 
     def record(self) -> StragglerRecord:
         """Freeze what is known now."""
@@ -119,8 +114,8 @@ class Straggler:
     def end(self, result: Any, error: BaseException | None) -> None:
         """Note the late end, and tell who waits for it."""
         self.ended_after = monotonic() - self._started
-        self._result = result
-        self._error = error
+        self.result = result
+        self.error = error
         _held.discard(self)
         listeners, self._listeners = self._listeners, []
         for listener in listeners:
@@ -164,11 +159,6 @@ async def settle(stragglers: Iterable[Straggler], seconds: float) -> None:
         timer.cancel()
         for straggler in watched:
             straggler.forget(note)
-
-
-def place_of(code: CodeType, line: int) -> str:
-    """Give `file:line` for people."""
-    return f"{code.co_filename}:{line}"
 
 
 def frame_of_coroutine(awaitable: object) -> tuple[CodeType, int] | None:
