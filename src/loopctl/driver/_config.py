@@ -53,10 +53,10 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Check every value."""
-        for name, least in (("max_turns", 1), ("keep_runs", 1)):
+        for name in ("max_turns", "keep_runs"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise UsageError(f"RunConfig.{name} is a whole number from {least} on, not {value!r}")
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise UsageError(f"RunConfig.{name} is a whole number from 1 on, not {value!r}")
         if not isinstance(self.stream, bool):
             raise UsageError(f"RunConfig.stream is True or False, not {self.stream!r}")
         self._check_times()
