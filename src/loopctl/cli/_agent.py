@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
 from loopctl.cli._arguments import Options
 from loopctl.driver import Agent, RunConfig, resolve_model
@@ -27,7 +28,7 @@ def make_agent(options: Options) -> Agent:
     """
     config = RunConfig(stream=options.is_streaming)
     if options.max_turns is not None:
-        config = RunConfig(stream=options.is_streaming, max_turns=options.max_turns)
+        config = replace(config, max_turns=options.max_turns)
     tools = _load(options.tools) if options.tools is not None else []
     return Agent(choose_model(options, os.environ), tools, options.system, config=config)
 

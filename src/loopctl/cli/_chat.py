@@ -10,6 +10,7 @@ import asyncio
 import os
 import sys
 from importlib.metadata import version
+from weakref import WeakSet
 
 from loopctl.cli._commands import perform_command
 from loopctl.cli._exit import COMPLETED, INTERRUPTED, TERMINATED, code_of
@@ -19,7 +20,7 @@ from loopctl.cli._render import Renderer
 from loopctl.cli._report import failure_line, stop_line
 from loopctl.cli._screen import Screen
 from loopctl.cli._setup import is_still_busy, make_ready
-from loopctl.concurrency import monotonic
+from loopctl.concurrency import Straggler, monotonic
 from loopctl.driver import RunHandle, Session
 from loopctl.errors import Cancelled
 from loopctl.record import Run
@@ -55,7 +56,7 @@ class Chat:
         self._is_warned = False
         self._is_hinted = False
         self._last_code = COMPLETED
-        self._told_stragglers: set[int] = set()
+        self._told: WeakSet[Straggler] = WeakSet()
 
     async def greet(self) -> int:
         """Say who is there and how to stop and to leave, and load the model.
@@ -166,8 +167,8 @@ class Chat:
 
     def _tell_late_ends(self) -> None:
         for straggler in self._session.stragglers:
-            if straggler.is_ended and id(straggler) not in self._told_stragglers:
-                self._told_stragglers.add(id(straggler))
+            if straggler.is_ended and straggler not in self._told:
+                self._told.add(straggler)
                 how = "with an error" if straggler.error is not None else "normally"
                 self._screen.line(f"  {straggler.name} ended after all, {how}, after {straggler.age:.1f} s", "dim")
 
