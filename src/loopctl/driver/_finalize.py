@@ -1,7 +1,8 @@
 """The one finalizer: every ending of a run is decided here, in the same order.
 
 1. The run's token is claimed, by the same atomic step as a cancel: from here on the outcome is fixed.
-2. The record is made. 3. The caller of this commits or discards, keeps the record, re-arms and lets everybody know.
+2. The record is made. 3. The caller of this commits or discards, keeps the record, tells observers, re-arms, and only
+then lets readers and waiters know.
 
 Rule: only a completed run is committed; a cancel decides by the token and never by an error's type.
 """

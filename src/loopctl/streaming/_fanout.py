@@ -7,6 +7,7 @@ Invariants:
 3. Once the token has fired a reader gets only closings: the `ToolFinished` and `TurnEnded` of what it had been
    handed the start of, then `RunEnded`, exactly once and last. What waited in its queue is dropped.
 4. The fan-out holds queues, never readers: a reader that is dropped is noticed at once.
+5. The observers get each event before any reader does, and never hold the run back.
 """
 
 from __future__ import annotations
