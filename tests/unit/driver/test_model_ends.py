@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from loopctl import Agent, ModelError, RunConfig
+from loopctl import Agent, Event, ModelError, RunConfig, RunHandle, TextDelta
 from loopctl.model import Delta, ModelRequest, ReplyEnd, TextPart, ThinkingPart
-from loopctl.testing import virtual_run
+from loopctl.testing import ScriptedModel, say, stall, virtual_run
 
 
 def test_kept_errors_hold_no_frames_of_who_raised_or_caught_them() -> None:
@@ -127,5 +127,30 @@ def test_a_model_that_goes_on_after_its_time_limit_is_heard_by_nobody() -> None:
         await asyncio.sleep(1000)
         assert session.stragglers[0].is_ended
         assert not any("after" in repr(event) for event in seen)
+
+    virtual_run(main)
+
+
+def test_a_reading_generator_that_the_collector_closes_stops_the_run_in_silence() -> None:
+    """Case H1: it is closed by a hook, in another task; the model's stream is closed by the task that opened it."""
+    model = ScriptedModel([say("a"), stall()])
+    session = Agent(model).session()
+
+    async def wrap(handle: RunHandle) -> AsyncIterator[Event]:
+        async for event in handle:
+            yield event
+
+    async def main() -> None:
+        handle = session.start("a")
+        wrapped = wrap(handle)
+        while not isinstance(await anext(wrapped), TextDelta):
+            pass
+        del wrapped
+        gc.collect()
+        run = await handle
+        assert run.stop is not None
+        assert run.stop.reason.origin == "caller"
+        (exchange,) = model.exchanges
+        assert exchange.is_clean
 
     virtual_run(main)

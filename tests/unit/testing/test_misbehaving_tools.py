@@ -111,7 +111,6 @@ def test_swallow_always_survives_every_cancel():
 
 
 def test_uncancel_takes_each_cancel_back_and_stays_quiet():
-    """Case H4, its tool's half."""
     probe = uncancel()
 
     async def main():
@@ -189,7 +188,6 @@ def test_a_slow_cleanup_tells_whether_it_had_the_time():
 
 
 def test_end_normally_returns_a_full_result_although_it_was_cancelled():
-    """Case H6, its tool's half."""
     probe = end_normally()
     assert after_cancels(probe, 1) == "a full, normal result"
     assert probe.cancelled == 1

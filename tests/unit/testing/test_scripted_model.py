@@ -253,7 +253,6 @@ def test_a_slow_close_that_is_torn_is_not_clean():
 
 
 def test_it_can_absorb_the_cancellation_and_return_a_full_reply():
-    """Case H6, its model's half."""
     model = ScriptedModel([absorb(), say("one"), stall(), say("two"), pause(100), say("three")])
     task, got = cancelled_at(model, 10, times=2)
     assert not task.cancelled()
