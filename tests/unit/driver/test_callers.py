@@ -8,8 +8,20 @@ import threading
 
 import pytest
 
-from loopctl import Agent, Cancelled, CancelReason, CancelSignal, RunConfig, Session, UsageError
-from loopctl.testing import ScriptedModel, call, say, stall, swallow_always, virtual_run
+from loopctl import (
+    Agent,
+    Cancelled,
+    CancelReason,
+    CancelSignal,
+    Checkpoint,
+    RunConfig,
+    Session,
+    TextDelta,
+    ThinkingDelta,
+    ToolStarted,
+    UsageError,
+)
+from loopctl.testing import ScriptedModel, call, do, say, stall, swallow_always, think, virtual_run
 
 STALLED = (say("x"), stall())
 
@@ -292,22 +304,41 @@ def test_closing_a_session_waits_for_stragglers_only_so_long() -> None:
     virtual_run(main)
 
 
-def test_a_run_can_be_stopped_from_another_thread_while_its_loop_is_idle() -> None:
-    """Case B5 and Case L4: from outside, in the thought and the output phase, past all that the run waits for."""
-    for script in ([stall()], [say("x"), stall()]):
-        session = session_of(script, "fine")
+async def wait() -> str:
+    """Wait."""
+    await asyncio.sleep(100)
+    return "ok"
 
-        async def main(session: Session = session) -> None:
-            handle = session.start("a")
-            timer = threading.Timer(0.05, session.signal.cancel, args=("from a thread",))
-            timer.start()
-            run = await handle
-            timer.join()
-            assert run.stop is not None
-            assert run.stop.reason.message == "from a thread"
-            assert (await session.run("b")).output == "fine"
 
-        asyncio.run(main())
+@pytest.mark.parametrize(
+    ("script", "begun", "checkpoint"),
+    [
+        ([think("hm"), stall()], ThinkingDelta, Checkpoint.STREAM_EVENT),
+        ([say("x"), stall()], TextDelta, Checkpoint.STREAM_EVENT),
+        ([call("wait", {})], ToolStarted, Checkpoint.TOOL_CALL),
+    ],
+    ids=["thought", "output", "tool"],
+)
+def test_a_run_can_be_stopped_from_another_thread_while_its_loop_is_idle(
+    script: list[object], begun: type, checkpoint: Checkpoint
+) -> None:
+    """Case B5: from outside, in the thought phase, the output phase and the tool phase."""
+    session = session_of(script, "fine", tools=(wait,))
+
+    async def main() -> None:
+        handle = session.start("a")
+        timer = threading.Timer(0.05, session.signal.cancel, args=("from a thread",))
+        async for event in handle:
+            if isinstance(event, begun):
+                timer.start()
+        run = await handle
+        timer.join()
+        assert run.stop is not None
+        assert run.stop.reason.message == "from a thread"
+        assert run.stop.checkpoint is checkpoint
+        assert (await session.run("b")).output == "fine"
+
+    asyncio.run(main())
 
 
 def test_run_sync_gives_the_run_and_raises_what_ended_it() -> None:
@@ -323,9 +354,10 @@ def test_run_sync_gives_the_run_and_raises_what_ended_it() -> None:
 
 def test_the_sync_bridge_tells_a_cancel_from_another_thread() -> None:
     """Case H15: the caller of the sync API gets Cancelled, in another thread than the main one too."""
-    agent = Agent(ScriptedModel([*STALLED]))
+    is_stalled = threading.Event()
+    agent = Agent(ScriptedModel([say("x"), do(is_stalled.set), stall()]))
     signal = CancelSignal()
-    caught: list[BaseException] = []
+    caught: list[Cancelled] = []
 
     def work() -> None:
         try:
@@ -335,9 +367,10 @@ def test_the_sync_bridge_tells_a_cancel_from_another_thread() -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
+    assert is_stalled.wait(10)
     signal.cancel()
     thread.join(10)
-    assert [type(error) for error in caught] == [Cancelled]
+    assert [error.run.partial_text for error in caught if error.run] == ["x"]
 
 
 def test_run_sync_in_a_running_loop_says_what_to_do() -> None:
