@@ -227,11 +227,15 @@ def test_a_run_started_the_moment_the_cancelled_one_ended_is_not_touched_by_it()
         first.cancel()
         run = await first
         second = session.start("b")
-        events = [event async for event in second]
+        reader = aiter(second)
+        assert first.cancel("before it began") is False
+        await asyncio.sleep(10)
+        assert second.run is None
+        assert first.cancel("while it goes on") is False
+        events = [event async for event in reader]
         assert run.stop is not None
         assert [straggler.name for straggler in run.stop.stragglers] == ["stubborn"]
         assert late == ["late"]
-        assert first.cancel() is False
         assert (await second).output == "slowly"
         assert session.runs == (run, second.run)
         assert not any("stubborn" in repr(event) for event in events)
@@ -275,7 +279,7 @@ def test_a_second_start_is_refused_and_says_what_is_active() -> None:
 
 
 def test_a_cancel_from_inside_a_tool_is_like_any_other() -> None:
-    """Case B5, tool phase: whoever holds the signal can fire it from inside of the run."""
+    """Whoever holds the signal can fire it from inside of the run."""
     session, model = session_of([call("stop_all", {}), call("stop_all", {})], "fine")
     session = Agent(model, [_stop_all(lambda: session)]).session()
 
