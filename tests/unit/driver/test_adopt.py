@@ -6,7 +6,17 @@ import asyncio
 
 import pytest
 
-from loopctl import Agent, CancelReason, RunConfig, Session, SessionBusy, UsageError
+from loopctl import (
+    Agent,
+    CancelReason,
+    RunConfig,
+    Session,
+    SessionBusy,
+    ToolFinished,
+    ToolStarted,
+    UsageError,
+    tool,
+)
 from loopctl.messages import AssistantMessage, ToolMessage, UserMessage, find_problems
 from loopctl.testing import ScriptedModel, call, fail, pause, say, stall, swallow_always, virtual_run
 
@@ -69,34 +79,58 @@ def test_a_new_run_after_a_cancel_in_a_tool_is_accepted_without_adopting() -> No
         await asyncio.sleep(1)
         handle.cancel()
         await handle
+        assert asyncio.get_running_loop().time() == 1
         assert session.history == ()
         assert (await session.run("b")).output == "fine"
+        model = session.agent.model
+        assert isinstance(model, ScriptedModel)
+        assert model.requests[1].messages == (UserMessage("b"),)
         again = session.agent.session(history=session.history)
         assert (await again.run("c")).output == "fine too"
 
     virtual_run(main)
 
 
-def test_a_cancel_while_the_tool_is_failing_closes_the_call_once() -> None:
-    """Case A4: exactly one closing, and it says what the tool said."""
+async def _torn_in_its_cleanup() -> str:
+    """Fail slowly."""
+    try:
+        raise ValueError("credentials are missing")
+    finally:
+        await asyncio.sleep(0.5)
 
-    async def failing() -> str:
-        """Fail slowly."""
-        try:
-            raise ValueError("credentials are missing")
-        finally:
-            await asyncio.sleep(0.5)
 
-    session = session_of([call("failing", {})], "fine", tools=(failing,))
+async def _fails_all_the_same() -> str:
+    """Fail slowly, whatever comes."""
+    try:
+        await asyncio.sleep(0.5)
+    finally:
+        raise ValueError("credentials are missing")
+
+
+@pytest.mark.parametrize(
+    ("failing", "status", "words"),
+    [
+        (_torn_in_its_cleanup, "interrupted", "Whether it had an effect is unknown"),
+        (_fails_all_the_same, "failed", "credentials are missing"),
+    ],
+)
+def test_a_cancel_while_the_tool_is_failing_closes_the_call_once(failing: object, status: str, words: str) -> None:
+    """Case A4: exactly one closing for the readers and one in the history, and both say what is known."""
+    session = session_of([call("failing", {})], "fine", tools=(tool(failing, name="failing"),))  # type: ignore[call-overload]
 
     async def main() -> None:
         handle = session.start("a")
+        reader = aiter(handle)
         await asyncio.sleep(0.2)
+        assert [type(await anext(reader)) for _ in range(3)][-1] is ToolStarted
         handle.cancel()
+        closings = [event.call.status async for event in reader if isinstance(event, ToolFinished)]
         run = await handle
-        assert len(run.tool_calls) == 1
+        assert closings == [record.status for record in run.tool_calls] == [status]
         assert session.adopt(run)
-        assert len(results_of(session)) == 1
+        ((text, is_error),) = results_of(session)
+        assert is_error
+        assert words in text
         assert (await session.run("b")).output == "fine"
 
     virtual_run(main)
