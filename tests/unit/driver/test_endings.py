@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import get_args
 
 import pytest
 
 from loopctl import Agent, Cancelled, Checkpoint, LoopError, MaxTurnsExceeded, ModelError, RunConfig, RunEnded, Session
 from loopctl.messages import AssistantMessage, Text, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
-from loopctl.record import CallStatus
+from loopctl.record import CallStatus, Outcome
 from loopctl.testing import (
     NonStreamingModel,
     ScriptedModel,
     call,
+    cancel_itself,
     fail,
     no_end,
     own_cancelled_error,
@@ -151,24 +153,26 @@ def test_a_tool_that_raises_is_a_result_for_the_model() -> None:
         """Break."""
         raise ValueError("no luck")
 
-    async def own_cancel() -> str:
-        """Cancel itself."""
-        raise asyncio.CancelledError
-
-    model = ScriptedModel([call("broken", {}), call("own_cancel", {})], "done")
-    session = Agent(model, [broken, own_cancel]).session()
+    session = Agent(ScriptedModel([call("broken", {})], "done"), [broken]).session()
 
     run = virtual_run(lambda: session.run("a"))
 
     assert run.outcome == "completed"
-    assert [record.status for record in run.tool_calls] == [CallStatus.FAILED, CallStatus.FAILED]
-    assert run.tool_calls[0].result == "ValueError: no luck"
-    assert "CancelledError" in (run.tool_calls[1].result or "")
+    (record,) = run.tool_calls
+    assert (record.status, record.result) == (CallStatus.FAILED, "ValueError: no luck")
 
 
 def test_a_tool_that_cancels_itself_is_a_failed_tool_and_the_run_goes_on() -> None:
     """Case C14: a CancelledError from inside a tool, the signal not fired, is that tool's failure."""
-    test_a_tool_that_raises_is_a_result_for_the_model()
+    probe = cancel_itself()
+    model = ScriptedModel([call("cancel_itself", {}), call("add", {"a": 1, "b": 2})], "done")
+    session = Agent(model, [probe.function, add]).session()
+
+    run = virtual_run(lambda: session.run("a"))
+
+    assert (run.outcome, run.output, run.stop) == ("completed", "done", None)
+    assert [record.status for record in run.tool_calls] == [CallStatus.FAILED, CallStatus.COMPLETED]
+    assert "CancelledError" in (run.tool_calls[0].result or "")
 
 
 def test_a_stopped_stream_keeps_the_text_as_far_as_it_was_read() -> None:
@@ -319,6 +323,7 @@ def test_every_outcome_has_one_status_everywhere() -> None:
         "max_turns": [call("add", {"a": 1, "b": 1})],
         "failed": [fail("no")],
     }
+    assert set(scripts) == set(get_args(Outcome))
     errors = {"completed": None, "cancelled": Cancelled, "max_turns": MaxTurnsExceeded, "failed": ModelError}
     for outcome, script in scripts.items():
         session = session_of(script, max_turns=1)
