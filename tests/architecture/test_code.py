@@ -155,7 +155,7 @@ def _leaves_a_finally(statements: list[ast.stmt]) -> list[ast.AST]:
 
 
 def test_no_frame_leaves_a_finally_block_by_return_break_or_continue():
-    """A frame that returns from `finally` turns its caller's cancel into a normal result."""
+    """Case E12: a frame that returns from `finally` turns its caller's cancel into a normal result."""
     leaving = [
         module.at(found)
         for module in modules()
