@@ -1,6 +1,6 @@
 """A fleet of runs under one signal: a deploy begins, all of them stop at once, and each says what it had done.
 
-Run it: `python examples/fleet.py`. The model plays a script, so it needs no key; put "local" or "openai:…" in its place.
+Run it: `python examples/fleet.py`. The model plays a script and needs no key; put "local" or "openai:…" in its place.
 """
 
 import asyncio
