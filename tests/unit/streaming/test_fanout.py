@@ -9,8 +9,7 @@ import threading
 import pytest
 
 from loopctl import Cancelled, CancelSignal, Checkpoint, TextDelta
-from loopctl.concurrency import Patience
-from loopctl.streaming import Accumulator, Attempt, Fanout, pump
+from loopctl.streaming import Fanout
 from loopctl.testing import virtual_run
 
 
@@ -132,18 +131,5 @@ def test_a_waiting_reader_that_is_closed_by_another_task_ends() -> None:
         await asyncio.sleep(1)
         reader.close()
         assert await task == []
-
-    virtual_run(main)
-
-
-def test_a_model_whose_stream_is_a_coroutine_is_told_what_is_wrong() -> None:
-    async def not_a_generator() -> None:
-        pass
-
-    async def main() -> None:
-        stage = Stage()
-        attempt = Attempt(Accumulator(), stage.signal.token, Patience(), tidy_within=1)
-        with pytest.raises(TypeError, match="async generator"):
-            await pump(not_a_generator, attempt, stage.fanout)  # type: ignore[arg-type]
 
     virtual_run(main)
