@@ -14,10 +14,13 @@ from loopctl.record import CallStatus, Event, TurnEnded, TurnStarted
 from loopctl.testing import ScriptedModel, VirtualLoop, absorb, call, pause, say, slow_close, virtual_run
 
 EFFECTS: list[str] = []
+STARTS: list[str] = []
+"""Tools of tasks whose first line has run. (A thread's runs whenever the system lets it.)"""
 
 
 async def note(name: str) -> str:
     """Have a side effect."""
+    STARTS.append(name)
     await asyncio.sleep(1)
     EFFECTS.append(name)
     return name
@@ -25,6 +28,7 @@ async def note(name: str) -> str:
 
 async def clean(name: str) -> str:
     """Have a side effect, and tidy up."""
+    STARTS.append(name)
     try:
         await asyncio.sleep(1)
         EFFECTS.append(name)
@@ -35,6 +39,7 @@ async def clean(name: str) -> str:
 
 async def deaf(name: str) -> str:
     """Swallow a cancellation and go on."""
+    STARTS.append(name)
     try:
         await asyncio.sleep(1)
     except asyncio.CancelledError:
@@ -101,6 +106,7 @@ class World:
 
     def __post_init__(self) -> None:
         EFFECTS.clear()
+        STARTS.clear()
         tools = [note, clean, deaf, slow_thread]
         self.session = Agent(self.model, tools, config=RunConfig(grace=3)).session()
 
@@ -108,7 +114,7 @@ class World:
         if self.steps:  # threads do not take the same steps each time: it came when all was over
             return
         reason = CancelReason("user", self.hand)
-        self.at_fire = (len(self.model.requests), len(EFFECTS), len(self.events))
+        self.at_fire = (len(self.model.requests), len(STARTS), len(self.events))
         match self.hand:
             case "handle":
                 self.answer = None if self.handle is None else self.handle.cancel(reason)
@@ -157,8 +163,9 @@ class World:
         assert self.session.history == ()
         assert self.session.signal.is_cancelled() is False
         if self.hand != "task" and self.answer is not None:
-            requests, _, told = self.at_fire
+            requests, starts, told = self.at_fire
             assert len(self.model.requests) <= requests, "a model was asked after the cancel"
+            assert len(STARTS) <= starts, "a tool was started after the cancel"
             assert all(isinstance(event, ToolFinished | TurnEnded | RunEnded) for event in self.events[told:])
         assert EFFECTS.count("2") == (statuses.get("call_1_1") is CallStatus.COMPLETED)
 
