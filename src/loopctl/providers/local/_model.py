@@ -184,22 +184,16 @@ class LocalModel:
         return await self._server.explain(error, lease.endpoint)
 
 
-def from_name(name: str, *, base_url: str | None = None) -> LocalModel:
+def from_name(name: str) -> LocalModel:
     """Give the model that `local` or `local:/path/model.gguf` names.
 
     Args:
         name: What follows `local:`; empty for the bundled model.
-        base_url: None: a local model makes its own server.
 
     Raises:
         MissingExtra: llama.cpp or the bundled model's file is not installed.
-        UsageError: The file is missing or not GGUF, or there is a base_url.
+        UsageError: The file is missing or not GGUF.
     """
-    if base_url is not None:
-        raise UsageError(
-            "a local model makes its own server and takes no base URL. For a server that runs already name "
-            "openai:<model>, or drop the base URL."
-        )
     return LocalModel(name.strip() or None)
 
 

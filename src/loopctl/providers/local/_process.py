@@ -66,6 +66,7 @@ class ServerProcess:
         self._lock = threading.Lock()
         self._output = b""
         self._address: str | None = None
+        self._words = ""
         _alive.add(self)
         stdout = self._popen.stdout
         assert stdout is not None, "a pipe was asked for"
@@ -114,8 +115,6 @@ class ServerProcess:
         # llama.cpp repeats a failure on its way out; the first line that calls it an error says most.
         told = next((line for line in lines if _ERROR in line), lines[-1] if lines else "")
         return told.rpartition(_ERROR)[2]
-
-    _words = ""
 
     def end(self) -> None:
         """Kill it and reap it. Idempotent; any thread."""

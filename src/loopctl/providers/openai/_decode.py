@@ -20,6 +20,7 @@ from loopctl.model import Delta, ReplyEnd, StopReason, TextPart, ThinkingPart, T
 from loopctl.providers._sse import SseDecoder
 from loopctl.providers.openai import _errors
 from loopctl.providers.openai._errors import Where
+from loopctl.providers.openai._text import without_lone_surrogates
 
 __all__ = ["StreamDecoder", "decode_completion"]
 
@@ -254,8 +255,7 @@ def _decode(where: Where, payload: bytes) -> _Completion:
 def _repaired(payload: bytes) -> bytes:
     """Make strict JSON of what servers written in Python let through: NaN, halves of surrogate pairs, bad UTF-8."""
     value = json.loads(payload.decode("utf-8", "replace"), parse_constant=lambda _: None)
-    text = json.dumps(value, ensure_ascii=False)
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+    return without_lone_surrogates(json.dumps(value, ensure_ascii=False)).encode()
 
 
 def _is_json(payload: bytes) -> bool:

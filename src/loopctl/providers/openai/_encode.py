@@ -16,6 +16,7 @@ import msgspec
 
 from loopctl.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from loopctl.model import ModelRequest, ToolSpec
+from loopctl.providers.openai._text import without_lone_surrogates
 
 __all__ = ["encode_request"]
 
@@ -70,8 +71,7 @@ def _to_json(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value, enc_hook=_plain)
     except UnicodeEncodeError:  # half of a surrogate pair, for instance from a file name; no server can read it
-        text = json.dumps(value, ensure_ascii=False, default=_plain)
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+        return without_lone_surrogates(json.dumps(value, ensure_ascii=False, default=_plain)).encode()
 
 
 def _plain(value: object) -> object:

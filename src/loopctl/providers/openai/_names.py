@@ -13,14 +13,14 @@ __all__ = ["from_name", "from_ollama_name"]
 _OLLAMA_PORT = 11434
 
 
-def from_name(name: str, *, base_url: str | None = None) -> OpenAIModel:
+def from_name(name: str) -> OpenAIModel:
     """Give the model that `openai:<name>` names, with `OPENAI_API_KEY` and `OPENAI_BASE_URL` from the environment.
 
     Raises:
         MissingExtra: The extra `openai` is not installed.
         UsageError: There is no API key, or no name.
     """
-    return OpenAIModel(_checked("openai", name, "gpt-5.2"), base_url=base_url)
+    return OpenAIModel(_checked("openai", name, "gpt-5.2"))
 
 
 def from_ollama_name(name: str, *, base_url: str | None = None) -> OpenAIModel:

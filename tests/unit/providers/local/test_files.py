@@ -62,11 +62,6 @@ def test_a_file_that_may_not_be_read_says_so(tmp_path):
         from_name(str(file))
 
 
-def test_a_base_url_makes_no_sense_for_a_local_model():
-    with pytest.raises(UsageError, match="takes no base URL"):
-        from_name("", base_url="http://127.0.0.1:1/v1")
-
-
 @pytest.mark.parametrize("wrong", [{"context": 0}, {"threads": 0}, {"tool_rounds": -1}])
 def test_numbers_that_cannot_be_are_refused(wrong):
     with pytest.raises(UsageError, match="needs context"):

@@ -38,7 +38,7 @@ def test_a_name_is_a_model_at_openai_with_the_key_of_the_environment(monkeypatch
 def test_the_environment_and_then_the_argument_decide_about_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1/")
     assert url(from_name("m")) == "http://127.0.0.1:1/v1"
-    assert url(from_name("m", base_url="http://localhost:2/v1")) == "http://localhost:2/v1"
+    assert url(OpenAIModel("m", base_url="http://localhost:2/v1")) == "http://localhost:2/v1"
 
 
 def test_a_missing_key_is_said_with_the_next_move() -> None:
