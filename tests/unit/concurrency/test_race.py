@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 
 import pytest
 
@@ -42,8 +41,11 @@ def test_what_ends_before_the_cancel_is_given_on() -> None:
 
 
 def test_a_fired_signal_closes_the_work_unstarted() -> None:
-    """Also under an eager task factory, and with no warning about a coroutine that was never awaited."""
+    """Also under an eager task factory (none is asked), and with no warning about a coroutine never awaited."""
     started: list[str] = []
+
+    def factory(*_: object, **__: object) -> asyncio.Task[None]:
+        raise AssertionError("an eager factory would run the work before the cancel is polled")
 
     async def work() -> None:
         started.append("started")
@@ -55,9 +57,12 @@ def test_a_fired_signal_closes_the_work_unstarted() -> None:
             await race(work(), signal)
         assert caught.value.reason.message == "before"
         signal.reset()
-        asyncio.get_running_loop().call_soon(signal.cancel)
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(factory)  # type: ignore[arg-type]
+        loop.call_soon(signal.cancel)
         with pytest.raises(Cancelled):
             await race(work(), signal)
+        loop.set_task_factory(None)
         gc.collect()
 
     virtual_run(main)
@@ -310,7 +315,7 @@ def test_a_late_error_of_abandoned_work_is_taken_in_silence() -> None:
     virtual_run(main)
 
 
-def test_a_hundred_refusers_share_one_grace_when_they_are_raced_at_once() -> None:
+def test_a_hundred_refusers_that_are_raced_at_once_take_one_grace_together() -> None:
     async def main() -> None:
         signal = CancelSignal()
         probes = [swallow_always() for _ in range(100)]
@@ -356,14 +361,13 @@ def test_a_thread_that_can_poll_has_the_grace_and_one_that_cannot_has_none() -> 
         ending = await supervise(work, signal.token, grace=Grace(10))
         assert (ending.how, ending.value) == ("returned", "left by itself")
         other = CancelSignal()
-        started = time.monotonic()
         release = CancelSignal()
         loop.call_later(0.01, other.cancel)
         work = ThreadWork(lambda: release.wait(10), "t", can_unwind=False)
         ending = await supervise(work, other.token, grace=Grace(10))
         assert ending.how == "abandoned"
-        assert time.monotonic() - started < 5  # the thread itself would have taken ten
         assert ending.straggler is not None
+        assert not ending.straggler.is_ended
         assert "_signal.py" in ending.straggler.where
         release.cancel()
         while not ending.straggler.is_ended:
