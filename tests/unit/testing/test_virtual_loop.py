@@ -254,7 +254,7 @@ def test_steps_count_callbacks_and_turns_count_rounds():
 
 
 def test_waiting_costs_no_steps():
-    """What Case H3 and Case H4 count with: a loop that waits quietly."""
+    """What the tests of a quiet process count with."""
 
     async def main():
         loop = VirtualLoop.running()
