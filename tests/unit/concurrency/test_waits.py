@@ -48,6 +48,7 @@ def test_draining_does_not_end_a_sleep() -> None:
         await sleep(5, signal)
         async with scope(signal):
             await asyncio.sleep(1)
+        assert asyncio.get_running_loop().time() == 6
 
     virtual_run(main)
 
