@@ -38,7 +38,7 @@ _PREFIX = "#/$defs/"
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Give *schema* in the plain form; *schema* is not changed."""
     definitions: dict[str, Any] = dict(schema.get("$defs", {}))
-    recursive = {name for name in definitions if _reaches(name, name, definitions)}
+    recursive = {name for name in definitions if _refers_to_itself(name, definitions)}
     inlined = {name: body for name, body in definitions.items() if name not in recursive}
     plain = _plain({key: value for key, value in schema.items() if key != "$defs"}, inlined)
     if recursive:
@@ -96,17 +96,16 @@ def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
     return different[0] if len(different) == 1 else {"anyOf": different}
 
 
-def _reaches(start: str, goal: str, definitions: Mapping[str, Any]) -> bool:
+def _refers_to_itself(name: str, definitions: Mapping[str, Any]) -> bool:
+    """Tell whether the definition *name* refers to itself, also by way of others."""
     seen: set[str] = set()
-    waiting = list(_references(definitions[start]))
+    waiting = list(_references(definitions[name]))
     while waiting:
-        name = waiting.pop()
-        if name == goal:
-            return True
-        if name not in seen:
-            seen.add(name)
-            waiting.extend(_references(definitions.get(name, {})))
-    return False
+        found = waiting.pop()
+        if found not in seen:
+            seen.add(found)
+            waiting.extend(_references(definitions.get(found, {})))
+    return name in seen
 
 
 def _references(value: Any) -> Iterator[str]:

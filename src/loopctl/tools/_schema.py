@@ -10,6 +10,7 @@ import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import Parameter
 from typing import Annotated, Any, NotRequired, Optional, Union, cast, get_args, get_origin
 
 from pydantic import ConfigDict, Field, TypeAdapter
@@ -24,8 +25,6 @@ from loopctl.tools._docstring import parse_docstring
 from loopctl.tools._json_schema import plain_schema
 
 __all__ = ["Signature", "read_signature"]
-
-_Kind = inspect.Parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def read_signature(function: Callable[..., Any], tool_name: str) -> Signature:
     )
 
 
-def _declared(function: Callable[..., Any], tool_name: str) -> list[inspect.Parameter]:
+def _declared(function: Callable[..., Any], tool_name: str) -> list[Parameter]:
     try:
         declared = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
@@ -79,9 +78,11 @@ def _declared(function: Callable[..., Any], tool_name: str) -> list[inspect.Para
 
 
 _REFUSED = {
-    _Kind.VAR_POSITIONAL: "cannot be filled by a model, which names each argument. Declare a list parameter instead.",
-    _Kind.VAR_KEYWORD: "has no schema that a model could follow. Declare the parameters, or one dict parameter.",
-    _Kind.POSITIONAL_ONLY: "is positional-only, and a model names each argument. Take the / out of the signature.",
+    Parameter.VAR_POSITIONAL: (
+        "cannot be filled by a model, which names each argument. Declare a list parameter instead."
+    ),
+    Parameter.VAR_KEYWORD: "has no schema that a model could follow. Declare the parameters, or one dict parameter.",
+    Parameter.POSITIONAL_ONLY: "is positional-only, and a model names each argument. Take the / out of the signature.",
 }
 
 
@@ -101,7 +102,7 @@ def _is_context(hint: Any, tool_name: str, name: str) -> bool:
     return True
 
 
-def _field(tool_name: str, parameter: inspect.Parameter, hint: Any, documented: str | None) -> Any:
+def _field(tool_name: str, parameter: Parameter, hint: Any, documented: str | None) -> Any:
     """Give the annotation of one key of the arguments."""
     if isinstance(parameter.default, FieldInfo):
         raise UsageError(
@@ -119,7 +120,7 @@ def _field(tool_name: str, parameter: inspect.Parameter, hint: Any, documented: 
     if description:
         metadata = (*metadata, Field(description=description))
     field = _annotated(hint, *metadata)
-    return field if parameter.default is _Kind.empty else NotRequired[field]
+    return field if parameter.default is Parameter.empty else NotRequired[field]
 
 
 def _annotated(hint: Any, *metadata: Any) -> Any:
@@ -177,11 +178,11 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0].rstrip(".")
 
 
-def _parameters(adapter: TypeAdapter[dict[str, Any]], offered: list[inspect.Parameter]) -> dict[str, Any]:
+def _parameters(adapter: TypeAdapter[dict[str, Any]], offered: list[Parameter]) -> dict[str, Any]:
     schema = adapter.json_schema()
     # pydantic keeps the order, and an alias changes the key.
     for parameter, shown in zip(offered, schema["properties"].values(), strict=True):
-        if parameter.default is not _Kind.empty:
+        if parameter.default is not Parameter.empty:
             shown.update(_default(parameter.default))
     return plain_schema(schema)
 
