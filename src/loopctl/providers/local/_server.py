@@ -107,11 +107,6 @@ class LocalServer:
         self._retired: list[Endpoint] = []
 
     @property
-    def name(self) -> str:
-        """How errors call the model."""
-        return self._spec.name
-
-    @property
     def pid(self) -> int | None:
         """The process id of the child that is loading or serving, or None."""
         life = self._life
@@ -208,7 +203,7 @@ class LocalServer:
         try:
             return ServerProcess(self._spec)
         except OSError as error:
-            raise ModelError(f"the server of {self.name} cannot be started: {error}", retryable=True) from error
+            raise ModelError(f"the server of {self._spec.name} cannot be started: {error}", retryable=True) from error
 
     async def _drop_unread_prompt(self) -> None:
         life = self._life
@@ -229,7 +224,7 @@ class LocalServer:
         said = f": {words}" if words else ""
         is_killed = code is None or code < 0
         move = "Try again: the next request starts a new one." if is_killed else f"Check the file {self._spec.path}."
-        return ModelError(f"the server of {self.name} {what}{how}{said}. {move}", retryable=is_killed)
+        return ModelError(f"the server of {self._spec.name} {what}{how}{said}. {move}", retryable=is_killed)
 
 
 @dataclass(frozen=True, slots=True)
