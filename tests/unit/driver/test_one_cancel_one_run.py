@@ -319,11 +319,11 @@ def test_no_interleaving_of_threads_loses_or_doubles_a_cancel() -> None:
         assert (run.outcome == "cancelled") == told[-1]
 
     async def main() -> None:
-        for number in range(300):
+        for number in range(1000):
             await one(number)
 
     asyncio.run(main())
-    assert len(told) == len(session.runs) == 300
+    assert len(told) == len(session.runs) == 1000
     assert {True, False} == set(told)
 
 
