@@ -14,12 +14,14 @@ from weakref import WeakSet
 
 from loopctl.cli._commands import perform_command
 from loopctl.cli._exit import COMPLETED, INTERRUPTED, TERMINATED, code_of
-from loopctl.cli._presses import Presses
+from loopctl.cli._presses import LeaveWarning, Presses
 from loopctl.cli._prompt import Prompt, PromptInterrupted, make_prompt
 from loopctl.cli._render import Renderer
 from loopctl.cli._report import failure_line, stop_line
 from loopctl.cli._screen import Screen
 from loopctl.cli._setup import is_still_busy, make_ready
+from loopctl.cli._stopping import Stopping
+from loopctl.cli._terminal import keeping_typed
 from loopctl.concurrency import Straggler, monotonic
 from loopctl.driver import RunHandle, Session
 from loopctl.errors import Cancelled
@@ -53,7 +55,7 @@ class Chat:
         self._screen = screen
         self._prompt = prompt
         self._presses = presses
-        self._is_warned = False
+        self._warning = LeaveWarning(monotonic)
         self._is_hinted = False
         self._last_code = COMPLETED
         self._told: WeakSet[Straggler] = WeakSet()
@@ -92,7 +94,8 @@ class Chat:
         Cancellation:
             Cancels the run that is going on, and waits for its end.
         """
-        with self._presses.chatting():
+        with keeping_typed(0) as put_back, self._presses.chatting():
+            self._presses.put_back = put_back
             while not self._presses.is_terminated:
                 try:
                     message = await self._read()
@@ -100,13 +103,12 @@ class Chat:
                     self._end_prompt()
                     # A person leaves; a script wants to know how it went.
                     return COMPLETED if sys.stdin.isatty() else self._last_code
-                except PromptInterrupted:
+                except PromptInterrupted as press:
                     self._end_prompt()
-                    if self._is_warned and not self._presses.is_terminated:
+                    if self._is_leaving(press):
                         return COMPLETED
-                    self._warn()
                     continue
-                self._is_warned = False
+                self._warning.disarm()
                 if await self._answer(message):
                     return COMPLETED
         return TERMINATED
@@ -118,18 +120,30 @@ class Chat:
             if self._presses.take() or self._presses.is_terminated:
                 raise PromptInterrupted
             try:
-                return await self._prompt.read()
-            finally:
+                message = await self._prompt.read()
+            except PromptInterrupted:
                 self._presses.take()
+                raise
+        if self._prompt.is_stop_typed:
+            self._presses.press()
+        return message
 
     def _end_prompt(self) -> None:
         if sys.stdin.isatty() and not self._prompt.is_edited:
             self._screen.line()  # an editor does that itself
 
-    def _warn(self) -> None:
-        if not self._presses.is_terminated:
-            self._is_warned = True
+    def _is_leaving(self, press: PromptInterrupted) -> bool:
+        """Tell whether *press* leaves; if not, it warns, or has only dropped a line that was begun."""
+        if self._presses.is_terminated:
+            return False
+        if press.had_text:
+            self._warning.disarm()
+        elif self._warning.is_armed and not self._prompt.is_touched:
+            return True
+        else:
+            self._warning.arm()
             self._screen.line("Nothing is running. Press Ctrl-C again to leave.", "dim")
+        return False
 
     async def _answer(self, message: str) -> bool:
         """Do what *message* says; True if that is to leave."""
@@ -143,8 +157,9 @@ class Chat:
 
     async def _run(self, text: str) -> None:
         renderer = Renderer(self._screen, shows_thinking=True)
+        stopping = Stopping(self._screen, renderer)
         async with self._session.start(text) as handle:
-            with self._presses.running(handle.cancel):
+            with stopping, self._presses.running(handle.cancel, stopping):
                 run = await _follow(handle, renderer)
         self._last_code = code_of(run)
         await self._report(run, renderer.words)

@@ -3,23 +3,64 @@
 | moment | Ctrl-C | SIGTERM |
 |---|---|---|
 | something runs | stops it; the next one ends the process (130) | stops it and ends (143); the next ends at once |
+| a message was just sent | stops its run, which is about to begin | as if at the next prompt |
 | the prompt waits | warns; the next one leaves | leaves (143) |
 | between those, in a chat | as if at the next prompt | as if at the next prompt |
 | starting and ending | ends the process (130) | ends the process (143) |
 
-Rules: everything here runs inside of a signal handler, which may have interrupted any line: no locks, no output, and
-nothing is raised, so that no code of a tool can swallow it and no traceback can come of it.
+Rules: everything here runs inside of a signal handler, which may have interrupted any line: no locks, no output but
+the last words, which pass by all buffers, and nothing is raised, so that no code of a tool can swallow it and no
+traceback can come of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from loopctl.cli._exit import INTERRUPTED, TERMINATED, end_now
+from loopctl.cli._terminal import say_at_once
 from loopctl.record import CancelReason
 
-__all__ = ["Presses"]
+__all__ = ["LeaveWarning", "Presses", "StopListener"]
+
+_CTRL_C = CancelReason("user", "Ctrl-C", "SIGINT")
+_WARNED_FOR = 5.0
+"""Seconds in which the second Ctrl-C at the prompt leaves."""
+
+
+class StopListener(Protocol):
+    """Follows a stop; called in a signal handler."""
+
+    def begun(self, *, is_typed: bool) -> None:
+        """The stop was asked for; *is_typed* by a key."""
+
+    def last_words(self) -> str:
+        """Say what is left behind, since the process ends now."""
+        raise NotImplementedError
+
+
+class LeaveWarning:
+    """The state between the first Ctrl-C at the prompt and the second, which leaves."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Begin unarmed; *clock* gives seconds."""
+        self._clock = clock
+        self._armed_at: float | None = None
+
+    @property
+    def is_armed(self) -> bool:
+        """True if Ctrl-C leaves now: the person was warned, and not long ago."""
+        return self._armed_at is not None and self._clock() - self._armed_at < _WARNED_FOR
+
+    def arm(self) -> None:
+        """The person was warned."""
+        self._armed_at = self._clock()
+
+    def disarm(self) -> None:
+        """The person has done something else."""
+        self._armed_at = None
 
 
 class Presses:
@@ -29,11 +70,14 @@ class Presses:
         """Begin as a command that starts."""
         self._cancel: Callable[[CancelReason], object] | None = None
         self._wake: Callable[[], object] | None = None
+        self._listener: StopListener | None = None
         self._is_stopping = False
         self._is_chatting = False
         self._is_pressed = False
         self.is_used = False
         """True once any signal came."""
+        self.put_back: Callable[[], object] | None = None
+        """Puts the terminal back, for an end of the process that runs nothing else."""
         self.is_terminated = False
         """True once SIGTERM came: the command ends as soon as what runs has ended."""
 
@@ -49,14 +93,21 @@ class Presses:
             end_now(TERMINATED if is_termination else INTERRUPTED)
 
     @contextmanager
-    def running(self, cancel: Callable[[CancelReason], object]) -> Iterator[None]:
-        """Stop by *cancel* while the block runs; the second signal ends the process."""
+    def running(self, cancel: Callable[[CancelReason], object], listener: StopListener | None = None) -> Iterator[None]:
+        """Stop by *cancel* while the block runs, and tell *listener*; the second signal ends the process.
+
+        A Ctrl-C that came since the message was given counts: it was meant for what begins now.
+        """
         self._is_stopping = False
+        self._listener = listener
         self._cancel = cancel
+        if self.take():
+            self._stop(cancel, _CTRL_C, is_termination=False)
         try:
             yield
         finally:
             self._cancel = None
+            self._listener = None
 
     @contextmanager
     def chatting(self) -> Iterator[None]:
@@ -76,6 +127,10 @@ class Presses:
         finally:
             self._wake = None
 
+    def press(self) -> None:
+        """Take a Ctrl-C that came as a character, behind a message."""
+        self._is_pressed = True
+
     def take(self) -> bool:
         """Tell whether Ctrl-C was pressed since the last look."""
         was_pressed, self._is_pressed = self._is_pressed, False
@@ -83,14 +138,25 @@ class Presses:
 
     def _stop(self, cancel: Callable[[CancelReason], object], reason: CancelReason, *, is_termination: bool) -> None:
         if self._is_stopping:
-            end_now(TERMINATED if is_termination or self.is_terminated else INTERRUPTED)
+            self._leave(TERMINATED if is_termination or self.is_terminated else INTERRUPTED)
         self._is_stopping = True
         self.is_terminated = self.is_terminated or is_termination
+        if self._listener is not None:
+            self._listener.begun(is_typed=not is_termination)
         cancel(reason)
+
+    def _leave(self, code: int) -> None:
+        try:
+            if self._listener is not None:
+                say_at_once(f"\n{self._listener.last_words()}\n")
+            if self.put_back is not None:
+                self.put_back()
+        finally:
+            end_now(code)
 
     def _note(self, *, is_termination: bool) -> None:
         if is_termination and self.is_terminated:
-            end_now(TERMINATED)
+            self._leave(TERMINATED)
         self.is_terminated = self.is_terminated or is_termination
         self._is_pressed = self._is_pressed or not is_termination
         if self._wake is not None:

@@ -15,9 +15,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from loopctl.cli._screen import Screen
+from loopctl.cli._terminal import take_typed
+from loopctl.errors import UsageError
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.buffer import Buffer
+    from prompt_toolkit.key_binding import KeyPressEvent
 
 __all__ = ["EditedPrompt", "LinePrompt", "Prompt", "PromptInterrupted", "make_prompt"]
 
@@ -28,12 +32,21 @@ _PORTION = 65536
 class PromptInterrupted(Exception):
     """A signal came while the prompt waited."""
 
+    def __init__(self, *, had_text: bool = False) -> None:
+        """*had_text* tells that a line was begun, which is dropped."""
+        super().__init__()
+        self.had_text = had_text
+
 
 class Prompt(Protocol):
     """Gives messages."""
 
     is_edited: bool
     """True if it is a line editor, which leaves the cursor on a line of its own."""
+    is_touched: bool
+    """True if anything was typed since `read` was called, and not sent."""
+    is_stop_typed: bool
+    """True if a Ctrl-C came behind the message that `read` gave, as a character."""
 
     async def read(self) -> str:
         """Give the next message.
@@ -48,7 +61,10 @@ class Prompt(Protocol):
         raise NotImplementedError
 
     def interrupt(self) -> None:
-        """End the wait of `read`."""
+        """End the wait of `read`; a line that was begun is dropped."""
+
+    def tell(self, text: str) -> None:
+        """Show *text*, a line, above the message that is being typed; only while `read` waits."""
 
 
 def make_prompt(screen: Screen, environ: Mapping[str, str]) -> Prompt:
@@ -56,7 +72,14 @@ def make_prompt(screen: Screen, environ: Mapping[str, str]) -> Prompt:
     is_terminal = sys.stdin.isatty()
     if is_terminal and screen.can_rewrite and find_spec("prompt_toolkit") is not None:
         return EditedPrompt(has_colors=not environ.get("NO_COLOR"))
-    return LinePrompt(sys.stdin.fileno(), screen if is_terminal else None, encoding=sys.stdin.encoding)
+    return LinePrompt(_descriptor_of_stdin(), screen if is_terminal else None, encoding=sys.stdin.encoding)
+
+
+def _descriptor_of_stdin() -> int:
+    try:
+        return sys.stdin.fileno()
+    except (AttributeError, ValueError, OSError) as error:  # closed when we were started, or since
+        raise UsageError("stdin is closed: a chat reads its messages there") from error
 
 
 class EditedPrompt:
@@ -72,13 +95,16 @@ class EditedPrompt:
 
         keys = KeyBindings()
         keys.add("escape", "enter")(lambda event: event.current_buffer.insert_text("\n"))
+        keys.add("c-c")(self._on_ctrl_c)
         self._session: PromptSession[str] = PromptSession(
             key_bindings=keys,
             enable_suspend=True,
-            interrupt_exception=PromptInterrupted,
             color_depth=None if has_colors else ColorDepth.DEPTH_1_BIT,
         )
+        self._session.default_buffer.on_text_changed += self._on_typed
         self._is_interrupted = False
+        self.is_touched = False
+        self.is_stop_typed = False
 
     async def read(self) -> str:
         """Give the next message.
@@ -90,9 +116,35 @@ class EditedPrompt:
         Cancellation:
             The terminal is put back; the line is lost.
         """
-        self._is_interrupted = False
+        self._is_interrupted = self.is_touched = self.is_stop_typed = False
         # Signals are the command's own business: the editor's handler would replace it.
-        return await self._session.prompt_async(_SIGN, handle_sigint=False, pre_run=self._on_begun)
+        message = await self._session.prompt_async(_SIGN, handle_sigint=False, pre_run=self._on_begun)
+        self._take_stop()
+        return message
+
+    def _take_stop(self) -> None:
+        """Look for a Ctrl-C behind the message: it was meant for the reply, not for the next prompt."""
+        from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+        from prompt_toolkit.keys import Keys
+
+        source = self._session.input
+        ahead = get_typeahead(source)
+        kept = [press for press in ahead if press.key != Keys.ControlC]
+        self.is_stop_typed = len(kept) < len(ahead)
+        store_typeahead(source, kept)
+
+    def _on_typed(self, buffer: Buffer) -> None:
+        self.is_touched = self.is_touched or bool(buffer.text)
+
+    def _on_ctrl_c(self, event: KeyPressEvent) -> None:
+        del event
+        self.interrupt()
+
+    def tell(self, text: str) -> None:
+        """Show *text* above the line; only while `read` waits."""
+        from prompt_toolkit.application import run_in_terminal
+
+        run_in_terminal(lambda: print(text, flush=True))
 
     def interrupt(self) -> None:
         """End the wait of `read`, also one that is only about to begin."""
@@ -102,7 +154,8 @@ class EditedPrompt:
     def _on_begun(self) -> None:
         app = self._session.app
         if self._is_interrupted and app.is_running and not app.is_done:
-            app.exit(exception=PromptInterrupted(), style="class:aborting")
+            had_text = bool(self._session.default_buffer.text)
+            app.exit(exception=PromptInterrupted(had_text=had_text), style="class:aborting")
 
 
 class LinePrompt:
@@ -119,6 +172,8 @@ class LinePrompt:
         self._is_ended = False
         self._waiter: asyncio.Future[None] | None = None
         self._is_interrupted = False
+        self.is_touched = False  # the terminal does not tell
+        self.is_stop_typed = False
 
     async def read(self) -> str:
         """Give the next line.
@@ -130,25 +185,47 @@ class LinePrompt:
         Cancellation:
             Nothing is lost: what was read is given next time.
         """
-        if self._screen is not None:
-            self._screen.mark(_SIGN, "bold")
-            self._screen.is_open = False  # the terminal shows the line break that a person types
-        self._is_interrupted = False
+        self._ask()
+        self._is_interrupted = self.is_stop_typed = False
         while "\n" not in self._text and not self._is_ended:
             await self._wait()
             if self._is_interrupted:
-                self._text = ""  # the terminal has dropped its part of the line, too
-                raise PromptInterrupted
-            self._take()
+                self._drop_line()
+            else:
+                self._take()
         line, mark, self._text = self._text.partition("\n")
         if not line and not mark:
             raise EOFError
         return line.removesuffix("\r")
 
+    def _drop_line(self) -> None:
+        """Drop what was begun; a whole line was there before Ctrl-C was pressed, which is meant for its reply."""
+        self._text += self._decoder.decode(take_typed(self._descriptor))
+        if "\n" in self._text:
+            self.is_stop_typed = True
+            return
+        had_text = bool(self._text)
+        self._text = ""
+        raise PromptInterrupted(had_text=had_text)
+
     def interrupt(self) -> None:
-        """End the wait of `read`."""
+        """End the wait of `read`; a line that was begun is dropped."""
         self._is_interrupted = True
         self._on_ready()
+
+    def tell(self, text: str) -> None:
+        """Show *text* on a line of its own and ask again; only while `read` waits."""
+        if self._screen is None:
+            print(text, flush=True)
+            return
+        self._screen.is_open = True  # behind the sign
+        self._screen.line(text, "dim")
+        self._ask()
+
+    def _ask(self) -> None:
+        if self._screen is not None:
+            self._screen.mark(_SIGN, "bold")
+            self._screen.is_open = False  # the terminal shows the line break that a person types
 
     async def _wait(self) -> None:
         loop = asyncio.get_running_loop()

@@ -56,8 +56,22 @@ class Renderer:
         self.words = 0
         """How many words of text were shown."""
 
+    @property
+    def running(self) -> list[ToolCallRecord]:
+        """The calls that have begun and not ended; may be asked in a signal handler."""
+        return list(self._calls.values())
+
+    def follow(self, event: Event) -> None:
+        """Note which calls run, and show nothing."""
+        match event:
+            case ToolStarted():
+                self._calls[event.id] = event.call
+            case ToolFinished():
+                self._calls.pop(event.id, None)
+
     def take(self, event: Event) -> None:
         """Show *event*."""
+        self.follow(event)
         match event:
             case TextDelta():
                 self._say(event.text)
@@ -110,14 +124,12 @@ class Renderer:
     def _tool(self, event: ToolStarted | ToolProgress | ToolFinished) -> None:
         match event:
             case ToolStarted():
-                self._calls[event.id] = event.call
                 self._running(event.call, "")
             case ToolProgress():
                 call = self._calls.get(event.id)
                 if call is not None:
                     self._running(call, _progress(event))
             case ToolFinished():
-                self._calls.pop(event.id, None)
                 mark, style = _MARKS[event.call.status]
                 self._note(f"{mark} {_finished(event.call)}", style)
 

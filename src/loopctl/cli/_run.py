@@ -19,6 +19,7 @@ from loopctl.cli._render import Renderer
 from loopctl.cli._report import failure_line, stop_line
 from loopctl.cli._screen import Screen
 from loopctl.cli._setup import is_still_busy
+from loopctl.cli._stopping import Stopping
 from loopctl.driver import RunHandle, Session
 from loopctl.record import CancelReason, Event, Run, TextDelta
 
@@ -38,8 +39,9 @@ async def run_once(session: Session, text: str, shape: Shape, presses: Presses, 
     """
     notes = Screen(sys.stderr, os.environ)
     writer = _Writer(stdout, notes, shape)
+    stopping = Stopping(notes, writer.renderer)
     async with session.start(text) as handle:
-        with presses.running(handle.cancel):
+        with stopping, presses.running(handle.cancel, stopping):
             run = await _follow(handle, writer)
     is_written = writer.end(run)
     if run.stop is not None:
@@ -66,19 +68,20 @@ class _Writer:
         self._shape = shape
         self._text = Screen(stdout, os.environ)
         self._notes = notes
-        self._renderer = Renderer(self._text, notes)
+        self.renderer = Renderer(self._text, notes)
 
     @property
     def words(self) -> int | None:
         """How many words of text were shown; None if the text was not shown as text."""
-        return self._renderer.words if self._shape == "text" else None
+        return self.renderer.words if self._shape == "text" else None
 
     def take(self, event: Event) -> bool:
         """Write *event*; False if nobody reads stdout any more."""
         if self._shape == "events":
+            self.renderer.follow(event)
             return self._try(lambda: self._put(json_line(event_to_json(event))))
         if self._shape == "text" or not isinstance(event, TextDelta):
-            return self._try(lambda: self._renderer.take(event))
+            return self._try(lambda: self.renderer.take(event))
         return True
 
     def end(self, run: Run) -> bool:

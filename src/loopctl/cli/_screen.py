@@ -12,7 +12,7 @@ import re
 import shutil
 import textwrap
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 __all__ = ["Screen", "cut", "shorten"]
@@ -35,7 +35,11 @@ class Screen:
         self.has_colors = self.is_terminal and not is_dumb and not environ.get("NO_COLOR")
         self.can_rewrite = self.is_terminal and not is_dumb
         self._is_ascii = not _can_encode(stream, "".join(_ASCII))
-        self._has_live_line = False
+        self._live_line: str | None = None
+        self._is_echoed = False
+        self._is_beside = False
+        self._resumed: str | None = None
+        self._column = 0
         self.is_open = False
         """True if the last line that was written has no end yet."""
 
@@ -48,7 +52,10 @@ class Screen:
         if not text:
             return
         self.erase()
-        self._put(self.styled(_HARMFUL.sub("", text) if self.is_terminal else text, style))
+        safe = _HARMFUL.sub("", text) if self.is_terminal else text
+        self._put(self.styled(safe, style))
+        self._move(safe)
+        self._is_echoed = self._is_beside = False
         self.is_open = not text.endswith("\n")
 
     def line(self, text: str = "", style: str = "") -> None:
@@ -59,7 +66,7 @@ class Screen:
 
     def tell(self, text: str, style: str = "", indent: str = "") -> None:
         """Write *text*, a sentence of ours, as a line of its own; on a terminal it is broken between words."""
-        if self.can_rewrite:
+        if self.is_terminal:
             width = shutil.get_terminal_size().columns
             text = textwrap.fill(
                 text,
@@ -74,15 +81,40 @@ class Screen:
     def mark(self, text: str, style: str = "dim") -> None:
         """Write *text*, words of ours, at the end of what was written."""
         self.erase()
-        self._put(self.styled(self._plain(text), style))
+        plain = self._plain(text)
+        if self.is_terminal and self._column + len(plain) > shutil.get_terminal_size().columns:
+            self.fresh()
+            plain = plain.lstrip()
+        self._put(self.styled(plain, style))
+        self._move(plain)
         self.is_open = True
+
+    def note_echo(self) -> None:
+        """Note that the terminal has shown a ^C where the last output ended."""
+        if self.is_terminal and self._live_line is None:
+            self._is_echoed = True
+            self._column += len("^C")
 
     def fresh(self) -> None:
         """Begin a new line if the last one has no end yet."""
         self.erase()
-        if self.is_open:
+        if self.is_open or self._is_echoed:
             self._put("\n")
-            self.is_open = False
+        self.is_open = self._is_echoed = self._is_beside = False
+        self._column = 0
+
+    def beside(self, text: str, write: Callable[[str], object]) -> None:
+        """Let *write* write *text*, words of a tool, without touching the line that `show` wrote."""
+        live = self._live_line
+        if self.is_terminal and live is None and self.is_open and not self._is_beside:
+            self.fresh()
+        self.erase()
+        write(text)
+        self.is_open = self._is_beside = not text.endswith("\n")
+        self._resumed = live or self._resumed
+        if not self.is_open and self._resumed is not None:
+            resumed, self._resumed = self._resumed, None
+            self.show(resumed)
 
     def show(self, text: str) -> None:
         """Show *text* on a line that the next output erases; nothing where that cannot be done."""
@@ -90,13 +122,15 @@ class Screen:
             return
         self.fresh()
         width = shutil.get_terminal_size().columns
-        self._put(self.styled(cut(self._plain(_HARMFUL.sub(" ", text)), width - 1), "dim"))
-        self._has_live_line = True
+        # Room for the ^C of a terminal: what it wraps could not be erased.
+        self._put(self.styled(cut(self._plain(_HARMFUL.sub(" ", text)), width - 1 - len("^C")), "dim"))
+        self._live_line, self._resumed = text, None
 
     def erase(self) -> None:
         """Take the line that `show` wrote away."""
-        if self._has_live_line:
-            self._has_live_line = False
+        if self._live_line is not None:
+            self._live_line = None
+            self._is_echoed = False
             self._put(_ERASE)
 
     def styled(self, text: str, style: str) -> str:
@@ -110,6 +144,14 @@ class Screen:
             for sign, plain in _ASCII.items():
                 text = text.replace(sign, plain)
         return text
+
+    def _move(self, text: str) -> None:
+        """Count the columns of *text*."""
+        if self.is_terminal:
+            before, line_break, last = text.rpartition("\n")
+            start = 0 if line_break else self._column
+            del before
+            self._column = (start + sum(map(_width, last))) % shutil.get_terminal_size().columns
 
     def _put(self, text: str) -> None:
         self._stream.write(text)

@@ -48,7 +48,7 @@ class Terminal:
 
     def __init__(self, *arguments: str, cwd: Path | None = None, **environment: str) -> None:
         """Start `loopctl` with *arguments*."""
-        self._master, slave = pty.openpty()
+        self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 400, 0, 0))
         self.process = subprocess.Popen(
             [sys.executable, "-c", _TAKE_TERMINAL, *COMMAND, *arguments],
@@ -71,7 +71,7 @@ class Terminal:
 
     def send(self, keys: bytes | str) -> None:
         """Press *keys*."""
-        os.write(self._master, keys.encode() if isinstance(keys, str) else keys)
+        os.write(self.master, keys.encode() if isinstance(keys, str) else keys)
 
     def expect(self, pattern: str, timeout: float = 30) -> str:
         """Wait until *pattern* was written after what was expected last; give the match."""
@@ -95,10 +95,10 @@ class Terminal:
 
     def _read(self, seconds: float) -> bool:
         """Read what is there; False if nothing came within *seconds*."""
-        if seconds <= 0 or not select.select([self._master], [], [], seconds)[0]:
+        if seconds <= 0 or not select.select([self.master], [], [], seconds)[0]:
             return False
         try:
-            portion = os.read(self._master, 65536)
+            portion = os.read(self.master, 65536)
         except OSError:  # every holder of the other side is gone
             portion = b""
         self._is_ended = not portion
@@ -112,4 +112,4 @@ class Terminal:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        os.close(self._master)
+        os.close(self.master)

@@ -111,11 +111,10 @@ def test_tools_that_cannot_be_had_are_one_line_and_2(loopctl, spec, words):
     ("reply", "words"),
     [
         (error(401, "Incorrect API key provided."), ["401", "Incorrect API key", "OPENAI_API_KEY"]),
-        (error(429, "Slow down.", retry_after="7"), ["429", "Slow down", "wait 7 s"]),
+        (error(429, "Slow down.", retry_after="90"), ["429", "Slow down", "wait 90 s"]),
         (error(500, "first\nsecond"), ["500", "first second"]),
         (not_json(), ["but what came is no", "upstream said hello"]),
         (html(), ["502", "Bad Gateway"]),
-        (truncated(2), ["too early"]),
     ],
 )
 def test_what_a_server_does_wrong_is_one_line_and_1(loopctl, reply, words):
@@ -124,6 +123,14 @@ def test_what_a_server_does_wrong_is_one_line_and_1(loopctl, reply, words):
     assert (code, len(err)) == (1, 1)
     assert err[0].startswith("loopctl: openai:m at http://127.0.0.1:")
     assert [word for word in words if word not in err[0]] == []
+
+
+def test_a_stream_that_breaks_is_tried_again_and_each_void_attempt_is_said(loopctl):
+    with OpenAIServer(truncated(2)) as server:
+        code, _, err = loopctl(*ask(server))
+    assert (code, len(server.records)) == (1, 5)
+    assert ["void" in line for line in err] == [True] * 4 + [False]
+    assert "too early" in err[-1]
 
 
 def test_a_wrong_key_is_said(loopctl, monkeypatch):

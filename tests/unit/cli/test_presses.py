@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loopctl.cli import _presses
-from loopctl.cli._presses import Presses
+from loopctl.cli._presses import LeaveWarning, Presses
 from tests.unit.cli.records import CTRL_C, SIGTERM
 
 
@@ -93,3 +93,44 @@ def test_a_second_sigterm_ends_the_process_wherever_it_is():
     with presses.chatting():
         assert ends(presses, SIGTERM) is None
         assert ends(presses, SIGTERM) == 143
+
+
+def test_a_press_between_a_message_and_its_run_stops_that_run():
+    presses, reasons = Presses(), []
+    with presses.chatting():
+        presses.press()
+        with presses.running(reasons.append):
+            assert reasons == [CTRL_C]
+            assert ends(presses, CTRL_C) == 130
+        assert not presses.take()
+
+
+def test_who_leaves_is_told_what_is_left_and_gets_the_terminal_back(monkeypatch):
+    class Listener:
+        def begun(self, *, is_typed):
+            said.append(is_typed)
+
+        def last_words(self):
+            return "left: save"
+
+    presses, said = Presses(), []
+    monkeypatch.setattr(_presses, "say_at_once", said.append)
+    presses.put_back = lambda: said.append("put back")
+    with presses.running(lambda _: None, Listener()):
+        assert ends(presses, CTRL_C) is None
+        assert ends(presses, CTRL_C) == 130
+    assert said == [True, "\nleft: save\n", "put back"]
+
+
+def test_a_warning_holds_until_something_else_is_done_or_some_seconds_have_passed():
+    now = [100.0]
+    warning = LeaveWarning(lambda: now[0])
+    assert not warning.is_armed
+    warning.arm()
+    now[0] += 4.9
+    assert warning.is_armed
+    now[0] += 0.2
+    assert not warning.is_armed
+    warning.arm()
+    warning.disarm()
+    assert not warning.is_armed

@@ -42,13 +42,13 @@ def test_colours_and_rewriting_need_a_terminal_that_can(environ, is_terminal, ha
     assert (screen.has_colors, screen.can_rewrite) == (has_colors, can_rewrite)
 
 
-def test_a_shown_line_is_erased_by_the_next_output_and_cut_to_the_width(monkeypatch):
+def test_a_shown_line_is_erased_by_the_next_output_and_leaves_room_for_a_key(monkeypatch):
     monkeypatch.setenv("COLUMNS", "10")
     stream = Fake()
     screen = Screen(stream, XTERM | {"NO_COLOR": "1"})
     screen.show("⋯ waiting for something")
     screen.write("text")
-    assert stream.getvalue() == "⋯ waiting\r\x1b[Ktext"
+    assert stream.getvalue() == "⋯ waiti\r\x1b[Ktext"
 
 
 def test_a_dumb_terminal_is_not_shown_lines_to_rewrite():
@@ -75,6 +75,36 @@ def test_a_sentence_of_ours_is_broken_between_words_on_a_terminal_only(monkeypat
     Screen(pipe, {}).tell("stopped by Ctrl-C in a tool")
     assert terminal.getvalue() == "stopped by\n  Ctrl-C in\n  a tool\n"
     assert pipe.getvalue() == "stopped by Ctrl-C in a tool\n"
+
+
+def test_the_key_that_the_terminal_shows_does_not_stand_before_a_line_of_ours():
+    stream = Fake()
+    screen = Screen(stream, XTERM | {"NO_COLOR": "1"})
+    screen.note_echo()
+    screen.line("■ stopped")
+    screen.line("next")
+    assert stream.getvalue() == "\n■ stopped\nnext\n"
+
+
+def test_a_mark_is_not_torn_at_the_edge(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "12")
+    stream = Fake()
+    screen = Screen(stream, XTERM | {"NO_COLOR": "1"})
+    screen.write("one line\nfour")
+    screen.note_echo()
+    screen.mark(" … [stopped]")
+    assert stream.getvalue() == "one line\nfour\n… [stopped]"
+
+
+def test_what_a_tool_prints_has_its_own_lines_and_the_shown_line_comes_back():
+    stream = Fake()
+    screen = Screen(stream, XTERM | {"NO_COLOR": "1"})
+    screen.write("Let me see.")
+    screen.show("⋯ save()")
+    for part in ("writing", "\n"):
+        screen.beside(part, stream.write)
+    screen.line("✓ save()")
+    assert stream.getvalue() == "Let me see.\n⋯ save()\r\x1b[Kwriting\n⋯ save()\r\x1b[K✓ save()\n"
 
 
 def test_control_characters_reach_no_terminal_and_every_pipe():
