@@ -3,11 +3,13 @@
 A block is one command line, its indented lines, `----`, and the expected lines up to an empty line. Lines that begin
 with `#` between blocks are prose. The commands:
 
-    brain tools=a,b max_turns=3        a new brain
+    brain tools=a,b max_turns=3        a new brain; also models=a,b stream=no, and the numbers of a ModelRecovery
+    moment now=60 jitter=0.1           of the inputs from here on; the chain counts what the brain reports
     history                            the conversation before; messages below
     started "text"
     replied STOP_REASON                blocks below: text "…", thinking "…", call ID NAME {json}, call ID NAME raw "…"
     failed "message" key=json …
+    waited
     finished                           results below: ID "…", or ID error "…"
     cancelled ORIGIN "message" CHECKPOINT
     renamed STOP_REASON                as `replied`, through `with_unique_ids` first
@@ -20,7 +22,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from loopctl.brain import (
     Brain,
@@ -32,14 +34,20 @@ from loopctl.brain import (
     Limits,
     ModelFailed,
     ModelReplied,
+    Moment,
     Phase,
     RefuseCalls,
+    Report,
+    ResetAttempt,
     RunTools,
     Started,
     ToolsFinished,
+    Wait,
+    Waited,
     with_unique_ids,
 )
 from loopctl.errors import LoopError
+from loopctl.fallback import Chain
 from loopctl.messages import (
     AssistantMessage,
     Block,
@@ -52,6 +60,7 @@ from loopctl.messages import (
     UserMessage,
 )
 from loopctl.record import CancelReason, Checkpoint
+from loopctl.recovery import ModelRecovery
 
 __all__ = ["Story", "play"]
 
@@ -86,6 +95,7 @@ class Story:
 
     brain: Brain = field(default_factory=Brain)
     history: tuple[Message, ...] = ()
+    moment: Moment = field(default_factory=Moment)
     steps: list[tuple[Phase, type[Input], Phase, tuple[Effect, ...]]] = field(default_factory=list)
 
     def perform(self, command: list[str]) -> list[str]:
@@ -100,8 +110,20 @@ class Story:
         options = dict(word.split("=") for word in words)
         tools = frozenset(filter(None, options.get("tools", "").split(",")))
         limits = Limits(int(options["max_turns"])) if "max_turns" in options else None
-        self.brain, self.history = Brain(tools=tools, limits=limits), ()
+        numbers = {key: json.loads(value) for key, value in options.items() if hasattr(ModelRecovery, key)}
+        self.brain = Brain(
+            tools=tools, limits=limits, recovery=ModelRecovery(**numbers), is_streaming="stream" not in options
+        )
+        self.history, self.moment = (), Moment(chain=Chain.of(options.get("models", "model").split(",")))
         return [self._place()]
+
+    def _moment(self, words: list[str], _below: list[list[str]]) -> list[str]:
+        numbers = {key: json.loads(value) for key, value in (word.split("=") for word in words)}
+        self.moment = replace(self.moment, **numbers)
+        return [f"the first model is {self.moment.chain.state(self.moment.now).name}"]
+
+    def _waited(self, _words: list[str], _below: list[list[str]]) -> list[str]:
+        return self._step(Waited())
 
     def _history(self, _words: list[str], below: list[list[str]]) -> list[str]:
         read: dict[str, Callable[[list[str]], Message]] = {
@@ -113,21 +135,21 @@ class Story:
         return [f"{len(self.history)} messages"]
 
     def _started(self, words: list[str], _below: list[list[str]]) -> list[str]:
-        return self._step(Started(self.history, UserMessage(json.loads(words[0]))))
+        return self._step(Started(self.history, UserMessage(json.loads(words[0])), self.moment))
 
     def _replied(self, words: list[str], below: list[list[str]]) -> list[str]:
-        return self._step(ModelReplied(AssistantMessage(tuple(map(_block, below))), words[0]))
+        return self._step(ModelReplied(AssistantMessage(tuple(map(_block, below))), words[0], self.moment))
 
     def _renamed(self, words: list[str], below: list[list[str]]) -> list[str]:
         reply = with_unique_ids(AssistantMessage(tuple(map(_block, below))), self.brain.call_ids)
-        return self._step(ModelReplied(reply, words[0]))
+        return self._step(ModelReplied(reply, words[0], self.moment))
 
     def _failed(self, words: list[str], _below: list[list[str]]) -> list[str]:
         details = {key: json.loads(value) for key, value in (word.split("=") for word in words[1:])}
-        return self._step(ModelFailed(json.loads(words[0]), **details))
+        return self._step(ModelFailed(json.loads(words[0]), **details, moment=self.moment))
 
     def _finished(self, _words: list[str], below: list[list[str]]) -> list[str]:
-        return self._step(ToolsFinished(tuple(map(_result, below))))
+        return self._step(ToolsFinished(tuple(map(_result, below)), self.moment))
 
     def _cancelled(self, words: list[str], _below: list[list[str]]) -> list[str]:
         origin, message, checkpoint = words
@@ -145,8 +167,18 @@ class Story:
         before = self.brain.phase
         effects = self.brain.step(fact)
         self.steps.append((before, type(fact), self.brain.phase, effects))
+        for effect in effects:
+            self._count(effect)
         lines = [line for effect in effects for line in _effect_lines(effect)] or ["no effects"]
         return [*lines, self._place()]
+
+    def _count(self, effect: Effect) -> None:
+        chain = self.moment.chain
+        match effect:
+            case Report(route, "succeeded"):
+                self.moment = replace(self.moment, chain=chain.succeeded(route))
+            case Report(route, "failed"):
+                self.moment = replace(self.moment, chain=chain.failed(route, self.moment.now))
 
     def _place(self) -> str:
         return f"-> {self.brain.phase.name}, turn {self.brain.turn}"
@@ -156,8 +188,10 @@ _COMMANDS: dict[str, Callable[[Story, list[str], list[list[str]]], list[str]]] =
     name: getattr(Story, f"_{name}")
     for name in (
         "brain",
+        "moment",
         "history",
         "started",
+        "waited",
         "replied",
         "renamed",
         "failed",
@@ -192,14 +226,31 @@ def _result(words: list[str]) -> ToolResult:
 
 def _effect_lines(effect: Effect) -> list[str]:
     match effect:
-        case CallModel(turn, messages):
-            return [f"CallModel turn {turn}", *_indented(line for message in messages for line in _message(message))]
+        case CallModel(turn, messages, route, mode):
+            probe = " as a probe" if route.is_probe else ""
+            how = f"{f' model {route.index}' if route.index else ''}{f' by {mode}' if mode != 'stream' else ''}{probe}"
+            return [
+                f"CallModel turn {turn}{how}",
+                *_indented(line for message in messages for line in _message(message)),
+            ]
         case RefuseCalls(results):
             return ["RefuseCalls", *_indented(map(_result_line, results))]
         case RunTools(turn, calls):
             return [f"RunTools turn {turn}", *_indented(map(_block_line, calls))]
+        case _:
+            return [_effect_line(effect)]
+
+
+def _effect_line(effect: Finish | Report | ResetAttempt | Wait) -> str:
+    match effect:
         case Finish(outcome, output):
-            return [f"Finish {outcome} {json.dumps(output)}"]
+            return f"Finish {outcome} {json.dumps(output)}"
+        case Report(route, how):
+            return f"Report model {route.index} {how}"
+        case ResetAttempt(turn):
+            return f"ResetAttempt turn {turn}"
+        case Wait(seconds):
+            return f"Wait {seconds:g}"
 
 
 def _message(message: Message) -> Iterator[str]:

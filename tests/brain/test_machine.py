@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import settings, strategies as st
@@ -17,14 +18,20 @@ from loopctl.brain import (
     Limits,
     ModelFailed,
     ModelReplied,
+    Moment,
     Phase,
     RefuseCalls,
+    Report,
+    ResetAttempt,
     RunTools,
     Started,
     ToolsFinished,
+    Wait,
+    Waited,
     with_unique_ids,
 )
 from loopctl.errors import IllegalTransition
+from loopctl.fallback import Chain
 from loopctl.messages import (
     AssistantMessage,
     Text,
@@ -36,6 +43,7 @@ from loopctl.messages import (
     find_problems,
 )
 from loopctl.record import CancelReason, Checkpoint
+from loopctl.recovery import ModelRecovery
 
 TOOLS = ("fetch", "save")
 
@@ -54,7 +62,13 @@ replies = st.one_of(
 cancels = st.builds(
     CancelRequested, st.builds(CancelReason, st.sampled_from(["user", "deadline"]), texts), st.sampled_from(Checkpoint)
 )
-failures = st.builds(ModelFailed, texts, st.none() | st.integers(400, 599), st.booleans())
+statuses = st.none() | st.sampled_from([400, 401, 408, 429, 500, 503, 529])
+failures = st.builds(
+    ModelFailed, texts, statuses, st.booleans() | st.just(True), st.none() | st.floats(0, 90), st.booleans()
+)
+recoveries = st.builds(
+    ModelRecovery, transport_retries=st.integers(0, 2), rate_limit_retries=st.integers(0, 2), rescue=st.booleans()
+)
 histories = st.sampled_from(
     [
         (),
@@ -72,9 +86,21 @@ histories = st.sampled_from(
 class Runs(RuleBasedStateMachine):
     """One brain driven well, a twin that is frozen and thawed before each step, and a note of what was asked for."""
 
-    @initialize(max_turns=st.integers(1, 4), history=histories)
-    def ready(self, max_turns, history):
-        self.brain = Brain(tools=frozenset(TOOLS), limits=Limits(max_turns))
+    @initialize(
+        max_turns=st.integers(1, 4),
+        history=histories,
+        recovery=recoveries,
+        models=st.integers(1, 3),
+        is_streaming=st.booleans(),
+    )
+    def ready(self, max_turns, history, recovery, models, is_streaming):
+        self.recovery, self.is_streaming = recovery, is_streaming
+        self.brain = Brain(
+            tools=frozenset(TOOLS), limits=Limits(max_turns), recovery=recovery, is_streaming=is_streaming
+        )
+        self.moment = Moment(chain=Chain.of(f"m{index}" for index in range(models)))
+        self.requests = []
+        self.reported = []
         self.history = history
         self.asked = None
         self.refused = []
@@ -93,16 +119,45 @@ class Runs(RuleBasedStateMachine):
             assert effects == ()
             return
         self.check_shape(before, fact, effects)
+        self.count(fact, effects)
         self.asked = effects[-1]
         self.finishes += isinstance(effects[-1], Finish)
 
+    def count(self, fact, effects):
+        """Do in the chain what the effects say, and note the requests and the reports of the turn."""
+        for effect in effects:
+            match effect:
+                case Report(route, how):
+                    assert not isinstance(fact, CancelRequested)
+                    chain, now = self.moment.chain, self.moment.now
+                    counted = chain.succeeded(route) if how == "succeeded" else chain.failed(route, now)
+                    self.moment = replace(self.moment, chain=counted)
+                    self.reported.append((self.requests[-1].turn, route.index))
+                case CallModel():
+                    self.check_request(effect)
+
+    def check_request(self, request):
+        """Within a turn the models are asked in order, each at most so often as its budgets allow, rescue last."""
+        of_turn = [made for made in self.requests if made.turn == request.turn]
+        of_model = [made for made in of_turn if made.route == request.route]
+        most = 1 + self.recovery.transport_retries + self.recovery.rate_limit_retries + self.recovery.rescue
+        assert len(of_model) < most
+        assert all(made.route.index <= request.route.index for made in of_turn)
+        assert all(made.mode != "rescue" for made in of_model)
+        first = "stream" if self.is_streaming else "request"
+        assert request.mode == first or (request.mode == "rescue" and of_model)
+        assert request.route.index < len(self.moment.chain.models)
+        self.requests.append(request)
+
     def check_shape(self, before, fact, effects):
         *first, last = effects
-        assert all(isinstance(effect, RefuseCalls) for effect in first)
-        assert len(first) <= 1
+        kinds = [type(effect) for effect in first]
+        assert kinds == [kind for kind in (Report, ResetAttempt, RefuseCalls) if kind in kinds]
+        goes_on = isinstance(fact, ModelFailed) and not isinstance(last, Finish)
+        assert (ResetAttempt in kinds) == goes_on
         moves = {(move.to, move.last) for move in TABLE[before, type(fact)].moves}
         assert (self.brain.phase, type(last)) in moves
-        self.refused = list(first[0].results) if first else []
+        self.refused = list(first[-1].results) if RefuseCalls in kinds else []
         if isinstance(last, CallModel):
             assert find_problems(last.messages) == ()
             assert last.messages == self.brain.history + self.brain.scratch
@@ -110,7 +165,7 @@ class Runs(RuleBasedStateMachine):
     @precondition(lambda self: self.brain.phase is Phase.READY)
     @rule(text=texts)
     def start(self, text):
-        self.feed(Started(self.history, UserMessage(text)))
+        self.feed(Started(self.history, UserMessage(text), self.moment))
         assert self.brain.history == self.history
 
     @precondition(lambda self: isinstance(self.asked, CallModel))
@@ -118,7 +173,7 @@ class Runs(RuleBasedStateMachine):
     def reply(self, reply):
         turn, reply = self.asked.turn, with_unique_ids(reply, self.brain.call_ids)
         before = self.brain.scratch
-        self.feed(ModelReplied(reply, "stop"))
+        self.feed(ModelReplied(reply, "stop", self.moment))
 
         match self.asked:
             case Finish("completed", output):
@@ -143,15 +198,47 @@ class Runs(RuleBasedStateMachine):
     @precondition(lambda self: isinstance(self.asked, CallModel))
     @rule(failure=failures)
     def fail(self, failure):
-        self.feed(failure)
+        route, reports = self.asked.route, len(self.reported)
+        self.feed(replace(failure, moment=self.moment))
+        match self.asked:
+            case Wait(seconds):
+                assert 0 <= seconds <= self.recovery.max_rate_limit_delay
+                assert failure.retryable
+                assert len(self.reported) == reports
+            case CallModel(_, _, following, "rescue"):
+                assert following == route
+                assert failure.can_rescue
+            case CallModel(_, _, following, _):
+                assert following.index > route.index
+            case end:
+                assert end == Finish("failed", None)
+                assert route.index == len(self.moment.chain.models) - 1
+
+    @precondition(lambda self: isinstance(self.asked, CallModel))
+    @rule(failure=failures)
+    def misconfigure(self, failure):
+        reports = len(self.reported)
+        self.feed(replace(failure, is_misuse=True))
         assert self.asked == Finish("failed", None)
+        assert len(self.reported) == reports
+
+    @precondition(lambda self: isinstance(self.asked, Wait))
+    @rule()
+    def wait(self):
+        asked = self.requests[-1]
+        self.feed(Waited())
+        assert self.asked == asked
+
+    @rule(seconds=st.floats(0, 70), jitter=st.floats(-0.1, 0.1))
+    def pass_time(self, seconds, jitter):
+        self.moment = replace(self.moment, now=self.moment.now + seconds, jitter=jitter)
 
     @precondition(lambda self: isinstance(self.asked, RunTools))
     @rule(data=st.data())
     def finish_tools(self, data):
         turn, to_run, refused = self.asked.turn, self.asked.calls, self.refused
         results = tuple(ToolResult(call.id, data.draw(texts), data.draw(st.booleans())) for call in to_run)
-        self.feed(ToolsFinished(tuple(data.draw(st.permutations(results)))))
+        self.feed(ToolsFinished(tuple(data.draw(st.permutations(results))), self.moment))
 
         *_, replied, told = self.brain.scratch
         assert [result.call_id for result in told.results] == [call.id for call in replied.tool_calls]
@@ -167,7 +254,11 @@ class Runs(RuleBasedStateMachine):
         else:
             assert self.asked == Finish("cancelled", None)
 
-    @rule(fact=st.one_of(st.builds(ModelReplied, replies, st.just("stop")), failures, st.just(ToolsFinished(()))))
+    @rule(
+        fact=st.one_of(
+            st.builds(ModelReplied, replies, st.just("stop")), failures, st.just(ToolsFinished(())), st.just(Waited())
+        )
+    )
     def misuse(self, fact):
         before = self.brain.freeze()
         if TABLE[self.brain.phase, type(fact)].moves and not isinstance(self.asked, RunTools):
@@ -179,6 +270,11 @@ class Runs(RuleBasedStateMachine):
     @invariant()
     def it_ends_once_and_stays_ended(self):
         assert self.finishes == self.brain.phase.is_terminal
+
+    @invariant()
+    def a_model_is_reported_on_once_in_a_turn_and_only_if_there_is_another(self):
+        assert len(set(self.reported)) == len(self.reported)
+        assert not self.reported or len(self.moment.chain.models) > 1
 
     @invariant()
     def the_turns_are_within_their_limit(self):

@@ -6,8 +6,23 @@ import json
 
 import pytest
 
-from loopctl.brain import Brain, CallModel, Limits, ModelFailed, ModelReplied, RunTools, Started, ToolsFinished
+from loopctl.brain import (
+    Brain,
+    CallModel,
+    Limits,
+    ModelFailed,
+    ModelReplied,
+    Moment,
+    Phase,
+    RunTools,
+    Started,
+    ToolsFinished,
+    Wait,
+    Waited,
+)
+from loopctl.brain._attempt import Attempt
 from loopctl.errors import UsageError
+from loopctl.fallback import Chain, Route
 from loopctl.messages import (
     AssistantMessage,
     Text,
@@ -17,6 +32,9 @@ from loopctl.messages import (
     history_to_json,
     message_to_json,
 )
+from loopctl.recovery import ModelRecovery
+
+ATTEMPT = Attempt(Route(0), "stream").to_json()
 
 
 def brain_in_mid_round():
@@ -75,15 +93,15 @@ def test_a_change_of_the_snapshot_does_not_reach_the_thawed_brain():
     assert json.dumps(brain.freeze()) == before
 
 
-@pytest.mark.parametrize("value", [None, 5, "text", [], {}, {"version": 1}, {"format": "other", "version": 1}])
+@pytest.mark.parametrize("value", [None, 5, "text", [], {}, {"version": 1}, {"format": "other", "version": 2}])
 def test_what_is_no_snapshot_is_refused(value):
     with pytest.raises(UsageError, match=r"not a frozen brain.*Brain\.freeze"):
         Brain.thaw(value)
 
 
 def test_another_version_is_refused_with_the_next_move():
-    with pytest.raises(UsageError, match="version 2, and this loopctl reads version 1: thaw it with"):
-        Brain.thaw(frozen(version=2))
+    with pytest.raises(UsageError, match="version 1, and this loopctl reads version 2: thaw it with"):
+        Brain.thaw(frozen(version=1))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +129,19 @@ def test_another_version_is_refused_with_the_next_move():
         ({"phase": "ready", "answers": answers()}, "phase READY"),
         ({"phase": "ready", "answers": answers(), "turn": 0}, "messages of its own in phase READY"),
         ({"phase": "awaiting_model"}, "awaits none"),
-        ({"phase": "awaiting_model", "answers": answers()}, "not well-formed"),
+        ({"phase": "awaiting_model", "answers": answers(), "attempt": ATTEMPT}, "not well-formed"),
+        ({"phase": "waiting", "answers": answers(), "attempt": ATTEMPT}, "not well-formed"),
+        ({"phase": "waiting", "answers": answers()}, "no attempt in phase WAITING"),
+        ({"phase": "awaiting_model", "answers": answers()}, "no attempt in phase AWAITING_MODEL"),
+        ({"attempt": ATTEMPT}, "an attempt in phase AWAITING_TOOLS"),
+        ({"attempt": 3}, "TypeError"),
+        ({"attempt": ATTEMPT | {"mode": "by post"}}, "by post"),
+        ({"attempt": ATTEMPT | {"wait": -1}}, "no time to wait"),
+        ({"attempt": ATTEMPT | {"wait": "long"}}, "no time to wait"),
+        ({"attempt": ATTEMPT | {"route": {}}}, "Route"),
+        ({"attempt": ATTEMPT | {"budget": {}}}, "Budget"),
+        ({"recovery": {}}, "ModelRecovery"),
+        ({"is_streaming": 1}, "is_streaming"),
         ({"phase": "completed", "answers": answers()}, "not well-formed"),
         ({"phase": "failed", "answers": answers(), "scratch": history_to_json([])}, "0 messages"),
     ],
@@ -136,3 +166,18 @@ def test_a_failed_run_thaws_as_failed():
     brain.step(ModelFailed("no"))
 
     assert Brain.thaw(brain.freeze()).phase is brain.phase
+
+
+def test_a_thawed_brain_goes_on_with_the_budget_the_route_and_the_wait_of_the_frozen_one():
+    brain = Brain(recovery=ModelRecovery(transport_retries=1, first_delay=2), is_streaming=False)
+    moment = Moment(chain=Chain.of(["a", "b"]))
+    brain.step(Started((), UserMessage("hi"), moment))
+    brain.step(ModelFailed("no", 404, moment=moment))
+    brain.step(ModelFailed("lost", None, retryable=True, moment=moment))
+
+    thawed = Brain.thaw(json.loads(json.dumps(brain.freeze())))
+
+    assert (thawed.phase, thawed.pending) == (Phase.WAITING, Wait(2))
+    (request,) = thawed.step(Waited())
+    assert (request.route, request.mode) == (Route(1), "request")
+    assert thawed.step(ModelFailed("lost", None, retryable=True, moment=moment))[-1].outcome == "failed"

@@ -7,16 +7,18 @@ effects is a driver; the loop of one is
 ```python
 brain = Brain(tools=frozenset({"fetch"}))
 effects = brain.step(Started(history=(), input=UserMessage("hi")))
-while not isinstance(effects[-1], Finish):
-    effects = brain.step(perform(effects))  # in order; the last effect brings the next input
+while (following := perform(effects)) is not None:  # in order; the last effect brings the next input, unless `Finish`
+    effects = brain.step(following)
 ```
 """
 
+from loopctl.brain._attempt import Mode
 from loopctl.brain._brain import Brain
 from loopctl.brain._call_ids import with_unique_ids
-from loopctl.brain._effects import CallModel, Effect, Finish, RefuseCalls, RunTools
-from loopctl.brain._inputs import CancelRequested, Input, ModelFailed, ModelReplied, Started, ToolsFinished
+from loopctl.brain._effects import CallModel, Effect, Finish, RefuseCalls, Report, ResetAttempt, RunTools, Wait
+from loopctl.brain._inputs import CancelRequested, Input, ModelFailed, ModelReplied, Started, ToolsFinished, Waited
 from loopctl.brain._limits import Limits
+from loopctl.brain._moment import Moment
 from loopctl.brain._phase import Phase
 from loopctl.brain._transitions import TABLE, Move, Row
 
@@ -29,14 +31,20 @@ __all__ = [
     "Finish",
     "Input",
     "Limits",
+    "Mode",
     "ModelFailed",
     "ModelReplied",
+    "Moment",
     "Move",
     "Phase",
     "RefuseCalls",
+    "Report",
+    "ResetAttempt",
     "Row",
     "RunTools",
     "Started",
     "ToolsFinished",
+    "Wait",
+    "Waited",
     "with_unique_ids",
 ]

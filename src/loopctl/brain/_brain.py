@@ -10,15 +10,16 @@ from collections.abc import Mapping, Set as AbstractSet
 from typing import Any
 
 from loopctl.brain._call_ids import ids_of
-from loopctl.brain._effects import CallModel, Effect, RunTools
+from loopctl.brain._effects import CallModel, Effect, RunTools, Wait
 from loopctl.brain._inputs import Input
 from loopctl.brain._limits import Limits
 from loopctl.brain._phase import Phase
 from loopctl.brain._snapshot import state_from_json, state_to_json
 from loopctl.brain._state import State
-from loopctl.brain._transitions import TABLE
+from loopctl.brain._transitions import TABLE, request_of
 from loopctl.errors import IllegalTransition
 from loopctl.messages import Message
+from loopctl.recovery import ModelRecovery
 
 __all__ = ["Brain"]
 
@@ -28,14 +29,28 @@ class Brain:
 
     __slots__ = ("_state",)
 
-    def __init__(self, *, tools: AbstractSet[str] = frozenset(), limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        tools: AbstractSet[str] = frozenset(),
+        limits: Limits | None = None,
+        recovery: ModelRecovery | None = None,
+        is_streaming: bool = True,
+    ) -> None:
         """Be ready for one run.
 
         Args:
             tools: The names of the tools that exist; a call of any other is refused.
             limits: The bounds of the run; None means `Limits()`.
+            recovery: What follows a failed model request; None means `ModelRecovery()`.
+            is_streaming: False asks models in one piece, if they can.
         """
-        self._state = State(frozenset(tools), Limits() if limits is None else limits)
+        self._state = State(
+            frozenset(tools),
+            Limits() if limits is None else limits,
+            ModelRecovery() if recovery is None else recovery,
+            is_streaming,
+        )
 
     def step(self, fact: Input) -> tuple[Effect, ...]:
         """Take one input and say what to do next.
@@ -87,15 +102,17 @@ class Brain:
         return ids_of(self._state.history + self._state.scratch)
 
     @property
-    def pending(self) -> CallModel | RunTools | None:
+    def pending(self) -> CallModel | RunTools | Wait | None:
         """The effect whose outcome is awaited; None before the start and after the end.
 
-        A driver that goes on after `thaw` performs it, or feeds what became of it.
+        A driver that goes on after `thaw` performs it, or feeds what became of it. A `Wait` is the whole one again.
         """
         state = self._state
         match state.phase:
             case Phase.AWAITING_MODEL:
-                return CallModel(state.turn, state.history + state.scratch)
+                return request_of(state)
+            case Phase.WAITING if state.attempt is not None:
+                return Wait(state.attempt.wait)
             case Phase.AWAITING_TOOLS:
                 return RunTools(state.turn, state.round.open_calls)
             case _:

@@ -4,32 +4,73 @@ Ordering duties of whoever performs the effects of one step (also written on eac
 
 1. They are performed in the order given, each to its end before the next begins.
 2. The last one brings the next input, and no other does: what it came to, or a `CancelRequested` in its place.
-3. Exactly one step of a run gives a `Finish`, as its last effect. After it there is nothing to perform, ever.
+3. Exactly one step of a run gives a `Finish`, as its last effect. After it there is nothing to perform, ever; what
+   stands before it waits for nothing.
 4. A cancel that is noticed before or between effects drops the rest of them and goes in as `CancelRequested`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
+from loopctl.brain._attempt import Mode
+from loopctl.fallback import Route
 from loopctl.messages import Message, ToolCall, ToolResult
 from loopctl.record import Outcome
 
-__all__ = ["CallModel", "Effect", "Finish", "RefuseCalls", "RunTools"]
+__all__ = ["CallModel", "Effect", "Finish", "RefuseCalls", "Report", "ResetAttempt", "RunTools", "Wait"]
 
 
 @dataclass(frozen=True, slots=True)
 class CallModel:
-    """Send *messages* to the model. Brings `ModelReplied`, `ModelFailed` or `CancelRequested`.
+    """Send *messages* to a model, once. Brings `ModelReplied`, `ModelFailed` or `CancelRequested`.
 
     Order: always last. Whatever `RefuseCalls` stood before it was recorded and told first.
     """
 
     turn: int
-    """The turn that begins, from 1."""
+    """The turn that begins or, if it is the one that goes on, is tried once more; from 1."""
     messages: tuple[Message, ...]
     """The history and what this run added; well-formed if the history was."""
+    route: Route
+    """Which model of the chain."""
+    mode: Mode
+    """How; a model that cannot be asked in one piece is streamed under `request`, and never gets a `rescue`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetAttempt:
+    """Void what the failed attempt of this turn has shown: another follows. Brings nothing.
+
+    Order: before the `Wait` or the `CallModel` of the next attempt.
+    """
+
+    turn: int
+    """The turn that goes on, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait *seconds*. Brings `Waited` or `CancelRequested`.
+
+    Order: always last.
+    """
+
+    seconds: float
+    """At least 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Count in the chain how the model of *route* did in this turn. Brings nothing, and waits for nothing.
+
+    Order: first. Only in a chain of more than one model, once in a turn for each that was asked; never in a turn that
+    was cancelled.
+    """
+
+    route: Route
+    how: Literal["succeeded", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,4 +110,4 @@ class Finish:
     """The final text of a completed run, possibly empty; None for every other outcome."""
 
 
-Effect: TypeAlias = CallModel | RefuseCalls | RunTools | Finish
+Effect: TypeAlias = CallModel | RefuseCalls | Report | ResetAttempt | RunTools | Wait | Finish

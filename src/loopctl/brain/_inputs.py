@@ -1,19 +1,21 @@
 """What the brain is told: facts, in the past tense.
 
 Rules: an input says what happened and proposes nothing; it holds frozen data only, no exception object and no
-callable, so that a list of inputs can be stored and replayed.
+callable, so that a list of inputs can be stored and replayed. What may lead to a model request carries its `Moment`; a
+cancel decides without looking at anything, and a wait that is over leads to what was decided before it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from loopctl.brain._moment import Moment
 from loopctl.messages import AssistantMessage, Message, ToolResult, UserMessage
 from loopctl.model import StopReason
 from loopctl.record import CancelReason, Checkpoint
 
-__all__ = ["CancelRequested", "Input", "ModelFailed", "ModelReplied", "Started", "ToolsFinished"]
+__all__ = ["CancelRequested", "Input", "ModelFailed", "ModelReplied", "Started", "ToolsFinished", "Waited"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class Started:
     """The conversation so far; it must be well-formed (`find_problems` has nothing to say)."""
     input: UserMessage
     """What the person says now."""
+    moment: Moment = field(default_factory=Moment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class ModelReplied:
     reply: AssistantMessage
     """Its call ids are non-empty and new to the conversation: see `with_unique_ids` and `Brain.call_ids`."""
     stop_reason: StopReason
+    moment: Moment = field(default_factory=Moment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,11 @@ class ModelFailed:
     """True if the same request may succeed later."""
     retry_after: float | None = None
     """Seconds the server asked to wait, at least 0; None if it did not say."""
+    can_rescue: bool = False
+    """True if the request was streamed and its model can be asked without streaming."""
+    is_misuse: bool = False
+    """True if the configuration is wrong: nothing else is tried, and no model is to blame."""
+    moment: Moment = field(default_factory=Moment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,12 @@ class ToolsFinished:
 
     results: tuple[ToolResult, ...]
     """One for each of those calls, in any order."""
+    moment: Moment = field(default_factory=Moment)
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """The time of the last `Wait` is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +82,4 @@ class CancelRequested:
     checkpoint: Checkpoint
 
 
-Input: TypeAlias = Started | ModelReplied | ModelFailed | ToolsFinished | CancelRequested
+Input: TypeAlias = Started | ModelReplied | ModelFailed | ToolsFinished | Waited | CancelRequested

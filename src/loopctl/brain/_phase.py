@@ -18,6 +18,8 @@ class Phase(Enum):
     """Nothing has happened yet: waits for `Started`."""
     AWAITING_MODEL = "awaiting_model"
     """The last effect was `CallModel`: waits for what became of the request."""
+    WAITING = "waiting"
+    """The last effect was `Wait`: a request failed, and the same model is asked again when the time is over."""
     AWAITING_TOOLS = "awaiting_tools"
     """The last effect was `RunTools`: waits for the results."""
     COMPLETED = "completed"
@@ -27,7 +29,7 @@ class Phase(Enum):
     MAX_TURNS = "max_turns"
     """The model still wanted tools in the last allowed turn."""
     FAILED = "failed"
-    """The model's side failed."""
+    """The model's side failed: every model that could be asked was given up."""
 
     @property
     def is_terminal(self) -> bool:

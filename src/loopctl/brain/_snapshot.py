@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from loopctl.brain._attempt import Attempt
 from loopctl.brain._limits import Limits
 from loopctl.brain._phase import Phase
 from loopctl.brain._state import State
@@ -25,11 +26,12 @@ from loopctl.messages import (
     message_from_json,
     message_to_json,
 )
+from loopctl.recovery import ModelRecovery
 
 __all__ = ["state_from_json", "state_to_json"]
 
 _FORMAT = "loopctl.brain"
-_VERSION = 1
+_VERSION = 2
 
 
 def state_to_json(state: State) -> dict[str, Any]:
@@ -41,6 +43,9 @@ def state_to_json(state: State) -> dict[str, Any]:
         "turn": state.turn,
         "tools": sorted(state.tools),
         "max_turns": state.limits.max_turns,
+        "recovery": state.recovery.to_json(),
+        "is_streaming": state.is_streaming,
+        "attempt": None if state.attempt is None else state.attempt.to_json(),
         "history": history_to_json(state.history),
         "scratch": history_to_json(state.scratch),
         "answers": message_to_json(ToolMessage(state.round.answers)),
@@ -77,11 +82,14 @@ def _decode(value: Mapping[str, Any]) -> State:
     return State(
         tools=_names(value["tools"]),
         limits=Limits(value["max_turns"]),
+        recovery=ModelRecovery.from_json(value["recovery"]),
+        is_streaming=_flag(value["is_streaming"]),
         phase=phase,
         turn=_count(value["turn"]),
         history=history_from_json(value["history"]),
         scratch=scratch,
         round=_round(phase, scratch, answers),
+        attempt=None if value["attempt"] is None else Attempt.from_json(value["attempt"]),
     )
 
 
@@ -94,6 +102,12 @@ def _names(value: Any) -> frozenset[str]:
 def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         _refuse(f"its turn is not a number: {value!r}")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        _refuse(f"its is_streaming is not true or false: {value!r}")
     return value
 
 
@@ -118,7 +132,10 @@ def _check(state: State) -> None:
         _refuse(f"turn {state.turn} of {state.limits.max_turns} in phase {state.phase.name}")
     if before_start != (not state.scratch):
         _refuse(f"{len(state.scratch)} messages of its own in phase {state.phase.name}")
-    if state.phase in (Phase.AWAITING_MODEL, Phase.COMPLETED):
+    is_asking = state.phase in (Phase.AWAITING_MODEL, Phase.WAITING)
+    if is_asking != (state.attempt is not None):
+        _refuse(f"{'no' if is_asking else 'an'} attempt in phase {state.phase.name}")
+    if is_asking or state.phase is Phase.COMPLETED:
         problems = find_problems(state.history + state.scratch)
         if problems:
             _refuse(f"its conversation is not well-formed: {'; '.join(problems)}")

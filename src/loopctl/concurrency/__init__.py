@@ -1,6 +1,6 @@
 """The only place that awaits foreign work, creates tasks and threads, reads a clock or touches signal handlers."""
 
-from loopctl.concurrency._clock import clock_of, epoch, fresh_id, monotonic
+from loopctl.concurrency._clock import clock_of, draw, epoch, fresh_id, monotonic
 from loopctl.concurrency._ending import Ending, describe, stop_reason
 from loopctl.concurrency._interrupts import interrupts
 from loopctl.concurrency._patience import Patience
@@ -24,6 +24,7 @@ __all__ = [
     "check_seconds",
     "clock_of",
     "describe",
+    "draw",
     "epoch",
     "fresh_id",
     "interrupts",

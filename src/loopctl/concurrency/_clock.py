@@ -1,17 +1,19 @@
 """The clocks: which one is read for what.
 
 Rules: durations of a run are taken from `monotonic`, as the signal's own stamp is; waits are taken from the
-running loop's clock, which is virtual in tests; `epoch` is for people. Ids are random, which is as impure as a clock.
+running loop's clock, which is virtual in tests; `epoch` is for people. Ids and jitter are random,
+which is as impure as a clock.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 import uuid
 from collections.abc import Callable
 
-__all__ = ["clock_of", "epoch", "fresh_id", "monotonic"]
+__all__ = ["clock_of", "draw", "epoch", "fresh_id", "monotonic"]
 
 
 def clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
@@ -33,3 +35,8 @@ def epoch() -> float:
 def fresh_id(kind: str) -> str:
     """An id that nothing else has: `kind_` and 32 hexadecimal digits."""
     return f"{kind}_{uuid.uuid4().hex}"
+
+
+def draw(most: float) -> float:
+    """Draw a number from minus to plus *most*."""
+    return random.uniform(-most, most)  # noqa: S311 - it spreads retries, and keeps no secret

@@ -13,13 +13,20 @@ from loopctl.record import Checkpoint, Urgency
 __all__ = ["breathe", "sleep"]
 
 
-async def sleep(seconds: float, signal: CancelSignal | CancelToken, *, at: Checkpoint | None = None) -> None:
+async def sleep(
+    seconds: float,
+    signal: CancelSignal | CancelToken,
+    *,
+    at: Checkpoint | None = None,
+    at_least: Urgency = Urgency.STOP,
+) -> None:
     """Wait *seconds* on the running loop's clock, unless *signal* fires first.
 
     Args:
         seconds: 0 or more; 0 lets the loop take one turn.
-        signal: What ends the wait; acts from `Urgency.STOP`.
+        signal: What ends the wait.
         at: The checkpoint that this wait is, inside of a run.
+        at_least: The urgency from which the signal acts.
 
     Raises:
         Cancelled: The signal had fired before, or fired during the wait.
@@ -30,9 +37,9 @@ async def sleep(seconds: float, signal: CancelSignal | CancelToken, *, at: Check
     """
     wait = check_seconds("seconds", seconds)
     token = token_of(signal)
-    if not token.is_cancelled(at_least=Urgency.STOP):
-        await _wait(wait, token)
-    if token.is_cancelled(at_least=Urgency.STOP):
+    if not token.is_cancelled(at_least=at_least):
+        await _wait(wait, token, at_least)
+    if token.is_cancelled(at_least=at_least):
         raise Cancelled(stop_reason(token), at)
 
 
@@ -45,11 +52,11 @@ async def breathe() -> None:
     await asyncio.sleep(0)
 
 
-async def _wait(seconds: float, token: CancelToken) -> None:
+async def _wait(seconds: float, token: CancelToken, at_least: Urgency) -> None:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
     timer = loop.call_later(seconds, _resolve, future)
-    registration = watch(token, loop, lambda: _resolve(future))
+    registration = watch(token, loop, lambda: _resolve(future), at_least=at_least)
     try:
         await future
     finally:

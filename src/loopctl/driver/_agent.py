@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
 from typing import Any
 
 from loopctl.cancel import CancelSignal, CancelToken
@@ -12,10 +13,12 @@ from loopctl.driver._config import RunConfig, refuse_unbuilt
 from loopctl.driver._models import resolve_model
 from loopctl.driver._session import Session
 from loopctl.errors import UsageError
+from loopctl.fallback import Chain
 from loopctl.messages import Message, UserMessage
 from loopctl.model import Model
 from loopctl.observers import Observer, Observers, check_observers
 from loopctl.record import CancelReason, Run
+from loopctl.recovery import ModelRecovery, Recovery, ToolRecovery
 from loopctl.tools import Tool, ToolRegistry
 
 __all__ = ["Agent"]
@@ -34,7 +37,7 @@ class Agent:
         observers: Iterable[Observer] = (),
         middleware: Iterable[Any] = (),
         approve: Any = None,
-        recovery: Any = None,
+        recovery: Recovery | ModelRecovery | None = None,
         config: RunConfig | None = None,
     ) -> None:
         """Configure an agent; nothing is opened before the first run.
@@ -43,11 +46,13 @@ class Agent:
             model: A `Model`, or a name: `openai:gpt-5.2`, `ollama:llama3.2`, `local`, `local:/path/model.gguf`.
             tools: Functions that the model may call.
             instructions: What the model is told before the conversation.
-            fallback_models: Not built yet: leave it empty.
+            fallback_models: Models, or names, that are asked in this order when *model* is given up for a turn; see
+                `loopctl.fallback`.
             observers: Functions that are called with each event of every run, in this order; see `loopctl.observers`.
             middleware: Not built yet: leave it empty.
             approve: Not built yet: leave it None.
-            recovery: Not built yet: leave it None.
+            recovery: What follows a failed model request: a `Recovery` or a `ModelRecovery`; None means the defaults.
+                A recovery of tools is not built yet.
             config: The bounds of its runs; None means `RunConfig()`.
 
         Raises:
@@ -56,18 +61,23 @@ class Agent:
             UsageError: Something cannot be a model, a tool or a configuration.
             LoopError: A part that this version does not have was asked for.
         """
-        unbuilt = (("fallback_models", fallback_models), ("middleware", middleware))
-        for name, value in unbuilt:
-            if tuple(value):
-                refuse_unbuilt(f"Agent({name}=…)", ())
-        for name, hook in (("approve", approve), ("recovery", recovery)):
-            if hook is not None:
-                refuse_unbuilt(f"Agent({name}=…)", None)
+        if tuple(middleware):
+            refuse_unbuilt("Agent(middleware=…)", ())
+        if approve is not None:
+            refuse_unbuilt("Agent(approve=…)", None)
         if config is not None and not isinstance(config, RunConfig):
             raise UsageError(f"config= takes a RunConfig, not {type(config).__name__}")
         if not isinstance(instructions, str):
             raise UsageError(f"instructions= takes a text, not {type(instructions).__name__}")
-        self.model: Model = resolve_model(model)
+        if isinstance(fallback_models, str):
+            raise UsageError(f"fallback_models= takes a list of models: give [{fallback_models!r}]")
+        self.models: tuple[Model, ...] = tuple(map(resolve_model, (model, *fallback_models)))
+        self.model: Model = self.models[0]
+        self.chain: Chain = Chain.of(each.name for each in self.models)
+        """How the models did so far, in all sessions; replaced with each report."""
+        self.recovery: Recovery = Recovery.of(recovery)
+        if self.recovery.tools != ToolRecovery():
+            refuse_unbuilt("Agent(recovery=…) of tools", None)
         self.tools: ToolRegistry = ToolRegistry(tools)
         self.observers: Observers = check_observers(observers)
         self.instructions = instructions
@@ -128,14 +138,16 @@ class Agent:
             return run_bounded(session.run(input, signal=signal))
 
     async def aclose(self) -> None:
-        """Close what the model holds open: connections, a local server; idempotent.
+        """Close what the models hold open: connections, local servers; idempotent.
 
         Cancellation:
-            As of the model's own `aclose`.
+            As of the models' own `aclose`.
         """
-        close = getattr(self.model, "aclose", None)
-        if close is not None:
-            await close()
+        async with AsyncExitStack() as closing:  # each of them is closed, whatever another one does
+            for model in reversed(self.models):
+                close = getattr(model, "aclose", None)
+                if close is not None:
+                    closing.push_async_callback(close)
 
     def __repr__(self) -> str:
         """Name the model and count the tools."""

@@ -15,9 +15,9 @@ import functools
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from loopctl.brain import Brain, Limits, Started
+from loopctl.brain import Brain, Limits, Moment, Started
 from loopctl.cancel import CancelSignal, CancelToken
-from loopctl.concurrency import Grace, Straggler, describe, epoch, fresh_id, monotonic, spawn, stop_reason
+from loopctl.concurrency import Grace, Straggler, describe, draw, epoch, fresh_id, monotonic, spawn, stop_reason
 from loopctl.driver._finalize import finalize
 from loopctl.driver._loop import Ended, drive
 from loopctl.driver._perform import Performer
@@ -64,7 +64,7 @@ class Execution:
         self.session = session
         self.input = message
         self.config: RunConfig = agent.config
-        self.model: Model = agent.model
+        self.models: tuple[Model, ...] = agent.models
         self.tools: ToolRegistry = agent.tools
         self.instructions: str = agent.instructions
         self.signal: CancelSignal = CancelSignal.any_of(
@@ -73,7 +73,12 @@ class Execution:
         self.token: CancelToken = self.signal.token
         self.grace: Grace = Grace(self.config.grace)
         self.scratch: Scratchpad = Scratchpad()
-        self.brain: Brain = Brain(tools=frozenset(self.tools), limits=Limits(max_turns=self.config.max_turns))
+        self.brain: Brain = Brain(
+            tools=frozenset(self.tools),
+            limits=Limits(max_turns=self.config.max_turns),
+            recovery=agent.recovery.model,
+            is_streaming=self.config.stream,
+        )
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self.observers: Observers = agent.observers
         tell = functools.partial(notify, self.observers) if self.observers else None
@@ -98,6 +103,11 @@ class Execution:
         """Raise `Cancelled` if the run is cancelled."""
         if self.token.is_cancelled():
             raise Cancelled(stop_reason(self.token), at)
+
+    def moment(self) -> Moment:
+        """Give what the brain decides by: the loop's time, a jitter, and how the agent's models did so far."""
+        agent = self.session.agent
+        return Moment(self.loop.time(), draw(agent.recovery.model.jitter), agent.chain)
 
     def keep(self, straggler: Straggler) -> None:
         """Keep a piece of work that was abandoned."""
@@ -189,7 +199,8 @@ class Execution:
         _inside.set(frozenset({self.id, *(run.id for run in _running if run.id in outer)} if outer else {self.id}))
         try:
             await self.emit(RunStarted(self.id))
-            ended = await drive(self.brain, Started(self.session.history, self.input), Performer(self))
+            first = Started(self.session.history, self.input, self.moment())
+            ended = await drive(self.brain, first, Performer(self))
         except BaseException as error:
             self._take_over(error)
             self._end(None, error)

@@ -22,14 +22,14 @@ class Ended:
         self.checkpoint = checkpoint
 
 
-async def drive(brain: Brain, first: Input, perform: Callable[[tuple[Effect, ...]], Awaitable[Input]]) -> Ended:
+async def drive(brain: Brain, first: Input, perform: Callable[[tuple[Effect, ...]], Awaitable[Input | None]]) -> Ended:
     """Run *brain* to its end.
 
     Args:
         brain: In its first phase.
         first: Its first input.
-        perform: Performs the effects of one step in order and gives the next input. A `Cancelled` that it raises is
-            the input `CancelRequested`.
+        perform: Performs the effects of one step in order and gives the next input, or None after a `Finish`, before
+            which it waits for nothing. A `Cancelled` that it raises is the input `CancelRequested`.
 
     Returns:
         How it ended.
@@ -39,11 +39,16 @@ async def drive(brain: Brain, first: Input, perform: Callable[[tuple[Effect, ...
     """
     effects = brain.step(first)
     checkpoint: Checkpoint | None = None
-    while not isinstance(last := effects[-1], Finish):
+    while True:
+        following: Input | None
         try:
             following = await perform(effects)
         except Cancelled as stop:
             checkpoint = stop.checkpoint
             following = CancelRequested(stop.reason, stop.checkpoint or Checkpoint.TURN_ENTRY)
+        if following is None:
+            break
         effects = brain.step(following)
+    last = effects[-1]
+    assert isinstance(last, Finish), f"{last!r} brought no input"
     return Ended(last, checkpoint)

@@ -6,9 +6,8 @@ what the model had given until then is in the scratchpad in both cases.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from loopctl.brain import (
@@ -16,17 +15,30 @@ from loopctl.brain import (
     Effect,
     Finish,
     Input,
-    ModelFailed,
     ModelReplied,
     RefuseCalls,
+    Report,
+    ResetAttempt,
     RunTools,
     ToolsFinished,
+    Wait,
+    Waited,
 )
-from loopctl.concurrency import Ending, Patience, TaskWork, describe, epoch, supervise
+from loopctl.concurrency import Ending, Patience, TaskWork, epoch, sleep, supervise
+from loopctl.driver._failures import check, exhausted, fact_of, truncated, wrapped
 from loopctl.driver._scratchpad import OpenTurn
 from loopctl.errors import Cancelled, LoopError, ModelError
 from loopctl.model import Delta, Model, ModelRequest
-from loopctl.record import CallStatus, Checkpoint, ToolCallRecord, ToolFinished, ToolStarted, TurnStarted, Urgency
+from loopctl.record import (
+    AttemptReset,
+    CallStatus,
+    Checkpoint,
+    ToolCallRecord,
+    ToolFinished,
+    ToolStarted,
+    TurnStarted,
+    Urgency,
+)
 from loopctl.streaming import Accumulator, Attempt, pump
 from loopctl.tools import Round, run_sequentially
 
@@ -43,11 +55,11 @@ class Performer:
         """Work for *run*."""
         self._run = run
 
-    async def __call__(self, effects: tuple[Effect, ...]) -> Input:
+    async def __call__(self, effects: tuple[Effect, ...]) -> Input | None:
         """Perform the effects of one step, in order.
 
         Returns:
-            The input that the last one brings.
+            The input that the last one brings; None if it is a `Finish`.
 
         Raises:
             Cancelled: The run's token fired; its checkpoint is where.
@@ -55,17 +67,29 @@ class Performer:
         Cancellation:
             A checkpoint in each effect.
         """
-        for effect in effects:
-            match effect:
-                case RefuseCalls():
-                    await self._refuse(effect)
-                case CallModel():
-                    return await self._call_model(effect)
-                case RunTools():
-                    return await self._run_tools(effect)
-                case Finish():
-                    break
-        raise AssertionError(f"no effect of {effects!r} brings an input")
+        *before, last = effects
+        for effect in before:
+            await self._perform(effect)
+        match last:
+            case CallModel():
+                return await self._call_model(last)
+            case RunTools():
+                return await self._run_tools(last)
+            case Wait():
+                return await self._wait(last)
+            case Finish():
+                self._finish(last)
+                return None
+        raise AssertionError(f"{last!r} brings no input, and is the last effect of its step")
+
+    async def _perform(self, effect: Effect) -> None:
+        match effect:
+            case RefuseCalls():
+                await self._refuse(effect)
+            case Report():
+                self._report(effect)
+            case ResetAttempt():
+                await self._reset(effect)
 
     async def _refuse(self, effect: RefuseCalls) -> None:
         turn = self._run.scratch.open_turn
@@ -92,87 +116,131 @@ class Performer:
             offer=run.fanout.tell,
             abandoned=run.keep,
         )
-        return ToolsFinished(await run_sequentially(effect.calls, into))
+        return ToolsFinished(await run_sequentially(effect.calls, into), run.moment())
+
+    def _report(self, effect: Report) -> None:
+        run = self._run
+        turn = run.scratch.open_turn
+        if run.token.is_cancelled():  # from another thread, since the last checkpoint
+            return
+        agent = run.session.agent
+        if effect.how == "succeeded":
+            agent.chain = agent.chain.succeeded(effect.route)
+            return
+        agent.chain = agent.chain.failed(effect.route, run.loop.time())
+        if turn is not None and run.scratch.error is not None:
+            turn.given_up[effect.route.index] = run.scratch.error
+
+    async def _reset(self, effect: ResetAttempt) -> None:
+        run = self._run
+        turn = run.scratch.open_turn
+        if turn is None:  # thawed: the failed attempt was another process's
+            return
+        if turn.has_shown:
+            await run.emit(AttemptReset(effect.turn, run.id))
+        turn.begin_attempt()
+
+    async def _wait(self, effect: Wait) -> Input:
+        run = self._run
+        run.scratch.place = Checkpoint.STREAM_WAIT
+        await sleep(effect.seconds, run.token, at=Checkpoint.STREAM_WAIT, at_least=Urgency.DRAIN)
+        return Waited()
+
+    def _finish(self, effect: Finish) -> None:
+        scratch, models = self._run.scratch, self._run.models
+        is_spent = effect.outcome == "failed" and isinstance(scratch.error, ModelError) and len(models) > 1
+        if is_spent and scratch.error is not None and scratch.open_turn is not None:
+            scratch.error = exhausted(models, scratch.open_turn.given_up, scratch.error)
 
     async def _call_model(self, effect: CallModel) -> Input:
         run = self._run
-        await run.tell_turn_ended()
-        run.scratch.place = Checkpoint.TURN_ENTRY
-        run.poll(Checkpoint.TURN_ENTRY)
-        turn = OpenTurn(effect.turn, run.model.name, epoch(), Accumulator(run.id), run.brain.call_ids)
-        run.scratch.open_turn = turn
-        await run.emit(TurnStarted(effect.turn, run.model.name, run.id))
+        model = run.models[effect.route.index]
+        turn = run.scratch.open_turn
+        if turn is None or turn.number != effect.turn:
+            turn = await self._begin_turn(effect.turn, model)
+        turn.model = model.name
+        run.scratch.error = None
+        complete: _Complete | None = getattr(model, "complete", None)
+        asked_whole = None if effect.mode == "stream" else complete
         request = ModelRequest(run.instructions, effect.messages, run.tools.specs)
         try:
-            await self._prepare(run.model)
-            await self._request(run.model, request, turn)
+            if effect.mode == "rescue":
+                run.poll(Checkpoint.RESCUE)
+            await self._prepare(model)
+            if asked_whole is None:
+                await self._stream(model, request, turn)
+            else:
+                at = Checkpoint.RESCUE if effect.mode == "rescue" else Checkpoint.MODEL_REQUEST
+                await self._complete(model, _Whole(asked_whole, request, at), turn)
         except Cancelled:
             raise
         except LoopError as error:
             run.scratch.error = error
-            return _failed(error)
-        return ModelReplied(turn.message(), turn.reply.stop_reason or "other")
+            can_rescue = effect.mode == "stream" and complete is not None
+            return fact_of(error, run.moment(), can_rescue=can_rescue)
+        return ModelReplied(turn.message(), turn.reply.stop_reason or "other", run.moment())
+
+    async def _begin_turn(self, number: int, model: Model) -> OpenTurn:
+        run = self._run
+        await run.tell_turn_ended()
+        run.scratch.place = Checkpoint.TURN_ENTRY
+        run.poll(Checkpoint.TURN_ENTRY)
+        turn = OpenTurn(number, model.name, epoch(), Accumulator(run.id), run.brain.call_ids)
+        run.scratch.open_turn = turn
+        await run.emit(TurnStarted(number, model.name, run.id))
+        return turn
 
     async def _prepare(self, model: Model) -> None:
         prepare: Callable[[], Awaitable[None]] | None = getattr(model, "prepare", None)
         if prepare is None:
             return
-        ending = await self._await(TaskWork(_begun(prepare), "loopctl setup"), Checkpoint.SETUP, Patience())
+        ending = await self._await(TaskWork(_begun(prepare), "loopctl setup"), Checkpoint.SETUP, Patience(), model)
         ending.raise_if_stopped()
-        _check(ending, model)
-
-    async def _request(self, model: Model, request: ModelRequest, turn: OpenTurn) -> None:
-        complete: _Complete | None = getattr(model, "complete", None)
-        if self._run.config.stream or complete is None:
-            await self._stream(model, request, turn)
-        else:
-            await self._complete(model, complete, request, turn)
-        if not turn.reply.is_whole:
-            raise ModelError(
-                f"{model.name} ended its reply without an end mark: it is truncated. Ask again; if it goes on, look at"
-                " the server or the proxy before it",
-                retryable=True,
-            )
+        check(ending, model)
 
     async def _stream(self, model: Model, request: ModelRequest, turn: OpenTurn) -> None:
         run = self._run
         config = run.config
         patience = Patience(config.turn_timeout, config.first_event_timeout, config.event_timeout)
+        turn.was_streamed = True
         attempt = Attempt(turn.reply, run.token, patience, tidy_within=config.grace)
         stream = pump(turn.asking(lambda: model.stream(request)), attempt, run.fanout)
         work = TaskWork(stream, "loopctl model", lambda: attempt.is_tidying, is_polling=True)
-        ending = await self._await(work, Checkpoint.STREAM_EVENT, patience)
+        ending = await self._await(work, Checkpoint.STREAM_EVENT, patience, model)
         turn.reply.seal()
         ending.raise_if_stopped(Checkpoint.DELIVERY if run.fanout.was_cut else None)
         if turn.reply.is_whole and not isinstance(ending.error, KeyboardInterrupt | SystemExit):
             return  # how the stream was closed after that does not make the reply worse
-        _check(ending, model, patience)
+        check(ending, model, patience)
+        raise truncated(model)
 
-    async def _complete(self, model: Model, complete: _Complete, request: ModelRequest, turn: OpenTurn) -> None:
+    async def _complete(self, model: Model, whole: _Whole, turn: OpenTurn) -> None:
         run = self._run
         patience = Patience(run.config.turn_timeout)
-        work = TaskWork(_begun(turn.asking(lambda: complete(request))), "loopctl model")
-        ending = await self._await(work, Checkpoint.MODEL_REQUEST, patience)
+        work = TaskWork(_begun(turn.asking(lambda: whole.complete(whole.request))), "loopctl model")
+        ending = await self._await(work, whole.at, patience, model)
         events = []
         if ending.how == "returned":
             # Also if the cancel came in the same instant: what was paid for is kept in the record.
             try:
                 events = [turn.reply.add(delta) for delta in ending.value]
             except Exception as error:  # what it gave may be iterated by code of its own
-                raise _wrapped(error, model) from error
+                raise wrapped(error, model) from error
         turn.reply.seal()
         ending.raise_if_stopped()
-        _check(ending, model, patience)
+        check(ending, model, patience)
+        if not turn.reply.is_whole:
+            raise truncated(model)
         for event in events:
             if event is not None:
                 await run.emit(event)
 
-    async def _await(self, work: TaskWork, at: Checkpoint, patience: Patience) -> Ending:
+    async def _await(self, work: TaskWork, at: Checkpoint, patience: Patience, model: Model) -> Ending:
         run = self._run
         run.scratch.place = at
         ending = await supervise(work, run.token, grace=run.grace, at=at, patience=patience, at_least=Urgency.DRAIN)
         if ending.straggler is not None:
-            ending.straggler.name = run.model.name
+            ending.straggler.name = model.name
             run.keep(ending.straggler)
         return ending
 
@@ -181,44 +249,14 @@ class _Complete(Protocol):
     def __call__(self, request: ModelRequest) -> Awaitable[Sequence[Delta]]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A request that is answered in one piece."""
+
+    complete: _Complete
+    request: ModelRequest
+    at: Checkpoint
+
+
 async def _begun(begin: Callable[[], Awaitable[Any]]) -> Any:
     return await begin()
-
-
-def _check(ending: Ending, model: Model, patience: Patience | None = None) -> None:
-    """Raise what the model's side failed with, as a `LoopError`.
-
-    Raises:
-        LoopError: It failed.
-        BaseException: It raised something that ends the program.
-    """
-    if ending.stopped_by == "timeout":
-        what = patience.expired if patience is not None else "not finished in time"
-        raise ModelError(f"{model.name}: {what}. The request was dropped", retryable=True)
-    if ending.how == "returned":
-        return
-    error = ending.error
-    if isinstance(error, KeyboardInterrupt | SystemExit):
-        raise error
-    # An error that has a run is the end of that one: of an earlier run of this model, or of one inside of it.
-    if isinstance(error, LoopError) and not isinstance(error, Cancelled) and error.run is None:
-        raise error
-    if error is not None:
-        raise _wrapped(error, model) from error
-    raise ModelError(f"{model.name} was not asked")
-
-
-def _wrapped(error: BaseException, model: Model) -> ModelError:
-    if isinstance(error, asyncio.CancelledError):
-        why = "it raised CancelledError, and nobody had stopped the run"
-        return ModelError(f"{model.name} was cancelled from inside: {why}")
-    text = f"{model.name} failed: {describe(error)}"
-    if isinstance(error, ModelError):
-        return ModelError(text, status=error.status, retryable=error.retryable, retry_after=error.retry_after)
-    return ModelError(text)
-
-
-def _failed(error: LoopError) -> ModelFailed:
-    if isinstance(error, ModelError):
-        return ModelFailed(str(error), error.status, error.retryable, error.retry_after)
-    return ModelFailed(str(error))

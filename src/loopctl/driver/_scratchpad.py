@@ -13,7 +13,7 @@ from typing import TypeVar
 from loopctl.brain import with_unique_ids
 from loopctl.concurrency import Straggler, epoch
 from loopctl.errors import LoopError
-from loopctl.messages import AssistantMessage, Usage
+from loopctl.messages import AssistantMessage, Text, Thinking, Usage
 from loopctl.record import CallStatus, Checkpoint, ToolCallRecord, Turn
 from loopctl.streaming import Accumulator
 
@@ -24,18 +24,38 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class OpenTurn:
-    """The turn that is going on."""
+    """The turn that is going on: its current attempt, and what the failed ones before it used."""
 
     number: int
     model: str
+    """The name of the model that is asked, or was asked last."""
     started_at: float
     reply: Accumulator
+    """Of the current attempt."""
     taken: frozenset[str]
     """The call ids that the conversation has already."""
     was_asked: bool = False
-    """True once the request was handed to the model: from then on tokens may have been used."""
+    """True once the current request was handed to the model: from then on tokens may have been used."""
+    was_streamed: bool = False
+    """True if the current attempt shows its pieces as they come."""
+    given_up: dict[int, LoopError] = field(default_factory=dict)
+    """What each model was given up for in this turn, by its place in the chain."""
 
     _message: AssistantMessage | None = None
+    _spent: list[Usage] = field(default_factory=list)
+
+    @property
+    def has_shown(self) -> bool:
+        """True if the current attempt gave something that readers were shown."""
+        return self.was_streamed and any(isinstance(block, Text | Thinking) for block in self.message().blocks)
+
+    def begin_attempt(self) -> None:
+        """Forget what the failed attempt gave, but not what it cost."""
+        if self.was_asked:
+            self._spent.append(self.reply.usage)
+        self.reply = Accumulator(self.reply.run_id)
+        self.was_asked = self.was_streamed = False
+        self._message = None
 
     def message(self) -> AssistantMessage:
         """The reply as it stands, its call ids unique in the conversation; nothing more is taken from its model."""
@@ -60,7 +80,7 @@ class OpenTurn:
             reply=self.message(),
             is_whole=self.reply.is_whole,
             stop_reason=self.reply.stop_reason,
-            usage=self.reply.usage if self.was_asked else Usage(0, 0),
+            usage=_total((*self._spent, *((self.reply.usage,) if self.was_asked else ()))),
             started_at=self.started_at,
             ended_at=epoch(),
         )
@@ -81,7 +101,7 @@ class Scratchpad:
     is_turn_told: bool = False
     """True while the readers know of the beginning of a turn and not of its end."""
     error: LoopError | None = None
-    """What the model's side failed with."""
+    """What the model's side failed with last, since the last whole reply."""
 
     def note(self, record: ToolCallRecord) -> None:
         """Keep the newest record of a call."""

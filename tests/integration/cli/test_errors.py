@@ -128,9 +128,8 @@ def test_what_a_server_does_wrong_is_one_line_and_1(loopctl, reply, words):
 def test_a_stream_that_breaks_is_tried_again_and_each_void_attempt_is_said(loopctl):
     with OpenAIServer(truncated(2)) as server:
         code, _, err = loopctl(*ask(server))
-    assert (code, len(server.records)) == (1, 5)
-    assert ["void" in line for line in err] == [True] * 4 + [False]
-    assert "too early" in err[-1]
+    assert (code, len(server.records)) == (0, 5), "four attempts, and the rescue, which is not streamed and so is whole"
+    assert ["void" in line for line in err] == [True] * 4
 
 
 def test_a_wrong_key_is_said(loopctl, monkeypatch):

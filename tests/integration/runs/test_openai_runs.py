@@ -13,6 +13,7 @@ import pytest
 
 from loopctl import Agent, CancelReason, Checkpoint, ModelError, Run, RunConfig, Session, TextDelta
 from loopctl.providers.openai import HttpOptions, OpenAIModel
+from loopctl.recovery import ModelRecovery
 from tests.peers.openai_server import (
     OpenAIServer,
     Reply,
@@ -29,12 +30,15 @@ from tests.peers.openai_server import (
     words,
 )
 
+ONCE = ModelRecovery(transport_retries=0, rate_limit_retries=0, rescue=False)
 DESCRIPTORS = Path("/proc/self/fd")
 
 
-def session_of(server: OpenAIServer, *, stream: bool = True, **http: float) -> Session:
+def session_of(
+    server: OpenAIServer, *, stream: bool = True, recovery: ModelRecovery | None = None, **http: float
+) -> Session:
     model = OpenAIModel("test", base_url=server.url, api_key="k", http=HttpOptions(**http))  # type: ignore[arg-type]
-    return Agent(model, [slow_tool], config=RunConfig(stream=stream)).session()
+    return Agent(model, [slow_tool], recovery=recovery, config=RunConfig(stream=stream)).session()
 
 
 async def slow_tool() -> str:
@@ -248,7 +252,7 @@ def test_each_failure_of_a_server_fails_the_run_with_its_own_words(
     with OpenAIServer([reply, text("fine")]) as server:
 
         async def main() -> None:
-            session = session_of(server, stream=stream)
+            session = session_of(server, stream=stream, recovery=ONCE)
             with pytest.raises(ModelError) as caught:
                 await session.run("go")
             assert words_of_it.lower() in str(caught.value).lower()
@@ -259,6 +263,47 @@ def test_each_failure_of_a_server_fails_the_run_with_its_own_words(
                 assert caught.value.retry_after == 7
             assert (await session.run("again")).output == "fine"
             await session.agent.aclose()
+
+        asyncio.run(main())
+
+
+def test_a_server_that_breaks_down_and_comes_back_is_asked_again() -> None:
+    """Broken by its status, in the middle of its text, and before its end: then the whole answer, and only that."""
+    with OpenAIServer([error(500, "oops"), dropped(), truncated(), text("fine")]) as server:
+
+        async def main() -> None:
+            session = session_of(server)
+            assert (await session.run("go")).output == "fine"
+            assert len(server.records) == 4
+            assert session.runs[0].usage.is_partial
+            await session.agent.aclose()
+
+        asyncio.run(main())
+
+
+def test_streaming_that_gives_up_is_rescued_by_one_request_that_is_not_streamed() -> None:
+    with OpenAIServer([truncated(), truncated(), text("fine")]) as server:
+
+        async def main() -> None:
+            session = session_of(server, recovery=ModelRecovery(transport_retries=1, first_delay=0))
+            assert (await session.run("go")).output == "fine"
+            assert [request.body.get("stream", False) for request in server.records] == [True, True, False]
+            await session.agent.aclose()
+
+        asyncio.run(main())
+
+
+def test_another_server_answers_for_one_that_is_not_there() -> None:
+    with OpenAIServer() as gone:
+        url = gone.url
+    with OpenAIServer(text("fine")) as server:
+
+        async def main() -> None:
+            models = [OpenAIModel(name, base_url=at, api_key="k") for name, at in (("a", url), ("b", server.url))]
+            agent = Agent(models[0], fallback_models=models[1:], recovery=ONCE)
+            run = await agent.session().run("go")
+            assert (run.output, run.turns[0].model) == ("fine", models[1].name)
+            await agent.aclose()
 
         asyncio.run(main())
 
@@ -282,7 +327,7 @@ def test_a_stalled_stream_fails_at_its_event_limit() -> None:
 
         async def main() -> None:
             model = OpenAIModel("test", base_url=server.url, api_key="k")
-            session = Agent(model, config=RunConfig(event_timeout=0.2)).session()
+            session = Agent(model, recovery=ONCE, config=RunConfig(event_timeout=0.2)).session()
             with pytest.raises(ModelError, match=r"no further event for 0\.2 s") as caught:
                 await session.run("go")
             assert caught.value.retryable

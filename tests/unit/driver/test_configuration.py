@@ -6,6 +6,7 @@ import pytest
 
 from loopctl import Agent, LoopError, MissingExtra, RunConfig, UnknownModel, UsageError
 from loopctl.messages import AssistantMessage, ToolCall, UserMessage
+from loopctl.recovery import ModelRecovery, Recovery, ToolRecovery, retry_transient
 from loopctl.testing import ScriptedModel, virtual_run
 
 MODEL = ScriptedModel("x", repeat=True)
@@ -53,16 +54,35 @@ def test_what_is_not_built_yet_says_so_and_takes_its_default(values: dict[str, o
 @pytest.mark.parametrize(
     "values",
     [
-        {"fallback_models": ["local"]},
         {"middleware": [object()]},
         {"approve": print},
-        {"recovery": object()},
+        {"recovery": lambda failure: None},
+        {"recovery": ToolRecovery(strategy=retry_transient())},
     ],
 )
 def test_parts_of_an_agent_that_are_not_built_yet_say_so(values: dict[str, object]) -> None:
-    with pytest.raises(LoopError, match=next(iter(values))):
+    with pytest.raises(LoopError, match=rf"{next(iter(values))}=.*not built yet"):
         Agent(MODEL, **values)  # type: ignore[arg-type]
     Agent(MODEL, fallback_models=[], middleware=[], approve=None, recovery=None)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"recovery": 3}, "recovery="),
+        ({"fallback_models": "local"}, "list of models"),
+        ({"fallback_models": [MODEL, 3]}, "not a Model"),
+    ],
+)
+def test_what_can_be_no_recovery_and_no_fallback_is_refused(values: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        Agent(MODEL, **values)  # type: ignore[arg-type]
+
+
+def test_a_recovery_of_models_is_taken_in_each_of_its_forms() -> None:
+    patient = ModelRecovery(transport_retries=9)
+    assert Agent(MODEL, recovery=patient).recovery == Agent(MODEL, recovery=Recovery(model=patient)).recovery
+    assert Agent(MODEL).recovery == Recovery()
 
 
 def test_a_store_is_not_built_yet() -> None:
@@ -175,3 +195,18 @@ def test_closing_an_agent_closes_its_model() -> None:
     virtual_run(lambda: Agent(Closing("x")).aclose())
     virtual_run(lambda: Agent(MODEL).aclose())
     assert closed == ["scripted"]
+
+
+def test_closing_an_agent_closes_each_of_its_models_whatever_one_of_them_does() -> None:
+    class Stuck(ScriptedModel):
+        async def aclose(self) -> None:
+            raise OSError("stuck")
+
+    models = [ScriptedModel(), Stuck(), ScriptedModel()]
+
+    async def main() -> None:
+        with pytest.raises(OSError, match="stuck"):
+            await Agent(models[0], fallback_models=models[1:]).aclose()
+
+    virtual_run(main)
+    assert [model.acloses for model in models] == [1, 0, 1]

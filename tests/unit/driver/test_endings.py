@@ -11,6 +11,7 @@ import pytest
 from loopctl import Agent, Cancelled, Checkpoint, LoopError, MaxTurnsExceeded, ModelError, RunConfig, RunEnded, Session
 from loopctl.messages import AssistantMessage, Text, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
 from loopctl.record import CallStatus, Outcome
+from loopctl.recovery import ModelRecovery
 from loopctl.testing import (
     NonStreamingModel,
     ScriptedModel,
@@ -27,6 +28,9 @@ from loopctl.testing import (
     virtual_run,
 )
 
+ONCE = ModelRecovery(transport_retries=0, rate_limit_retries=0, rescue=False)
+"""What a failed request leads to is the subject of test_retries.py."""
+
 
 async def add(a: int, b: int) -> int:
     """Add two numbers."""
@@ -34,7 +38,7 @@ async def add(a: int, b: int) -> int:
 
 
 def session_of(*replies: object, **config: object) -> Session:
-    return Agent(ScriptedModel(*replies), [add], config=RunConfig(**config)).session()  # type: ignore[arg-type]
+    return Agent(ScriptedModel(*replies), [add], recovery=ONCE, config=RunConfig(**config)).session()  # type: ignore[arg-type]
 
 
 def test_a_completed_run_is_committed_with_its_tool_round() -> None:
@@ -263,7 +267,7 @@ def test_a_model_that_is_too_slow_fails_with_a_retryable_error(
 def test_whole_replies_are_asked_for_without_streaming_and_raced_too() -> None:
     """Case B10 without a socket: a request that never answers is dropped at its await."""
     model = NonStreamingModel([say("whole")], [stall()], [stall()], "next")
-    session = Agent(model, config=RunConfig(stream=False, turn_timeout=30)).session()
+    session = Agent(model, recovery=ONCE, config=RunConfig(stream=False, turn_timeout=30)).session()
 
     async def main() -> None:
         assert (await session.run("a")).output == "whole"

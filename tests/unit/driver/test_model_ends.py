@@ -12,6 +12,7 @@ import pytest
 
 from loopctl import Agent, Event, ModelError, RunConfig, RunHandle, TextDelta
 from loopctl.model import Delta, ModelRequest, ReplyEnd, TextPart, ThinkingPart
+from loopctl.recovery import ModelRecovery
 from loopctl.testing import ScriptedModel, say, stall, virtual_run
 
 
@@ -115,7 +116,8 @@ def test_a_model_that_goes_on_after_its_time_limit_is_heard_by_nobody() -> None:
             yield ThinkingPart("after")
             yield ReplyEnd()
 
-    session = Agent(Refusing(), config=RunConfig(event_timeout=5, grace=1)).session()
+    once = ModelRecovery(transport_retries=0)
+    session = Agent(Refusing(), recovery=once, config=RunConfig(event_timeout=5, grace=1)).session()
 
     async def main() -> None:
         handle = session.start("a")

@@ -27,6 +27,7 @@ from loopctl import (
     TurnStarted,
     UsageError,
 )
+from loopctl.recovery import ModelRecovery
 from loopctl.testing import ScriptedModel, burst, call, pause, say, stall, virtual_run
 
 CLOSINGS = (ToolFinished, TurnEnded, RunEnded)
@@ -239,7 +240,9 @@ def test_a_run_that_is_held_back_is_stopped_at_delivery() -> None:
 
 
 def test_the_models_clocks_stand_still_while_a_reader_holds_the_run_back() -> None:
-    session = session_of([burst(100), pause(3), say("end"), stall()], event_timeout=5, turn_timeout=50)
+    model = ScriptedModel([burst(100), pause(3), say("end"), stall()])
+    config = RunConfig(event_timeout=5, turn_timeout=50)
+    session = Agent(model, recovery=ModelRecovery(transport_retries=0), config=config).session()
 
     async def main() -> None:
         handle = session.start("a")
