@@ -122,7 +122,7 @@ class _Watch(_Queue):
 class Fanout:
     """Where a run puts its events."""
 
-    __slots__ = ("_bound", "_end", "_on_deserted", "_space", "_token", "_watch", "loop", "readers", "was_cut")
+    __slots__ = ("_bound", "_end", "_on_deserted", "_space", "_token", "_watch", "loop", "takers", "was_cut")
 
     def __init__(
         self,
@@ -145,24 +145,25 @@ class Fanout:
         self._bound: float = _BOUND
         self._space: asyncio.Future[None] | None = None
         self._end: RunEnded | None = None
-        self.readers: dict[int, _Queue] = {}
+        self.takers: dict[int, _Queue] = {}
+        """Who takes events, in this order: the observers as 0, if there are any, then each reader by its queue's id."""
         self._watch: _Watch | None = None
         if tell is not None:
-            self._watch = self.readers[0] = _Watch(token, tell)
+            self._watch = self.takers[0] = _Watch(token, tell)
         self.was_cut: bool = False
         """True if a delivery was ended by a cancellation: that is where the run was caught."""
 
     def open(self) -> Reader:
         """Make a new reader, which sees the events from now on; of an ended run it sees `RunEnded`."""
         queue = _Queue(self._token)
-        self.readers[id(queue)] = queue
+        self.takers[id(queue)] = queue
         if self._end is not None:
             queue.put(self._end)
         return Reader(self, queue)
 
     def offer(self, event: Event) -> bool:
         """Hand *event* to every reader, or to none if one of them is full (then False)."""
-        queues = tuple(self.readers.values())
+        queues = tuple(self.takers.values())
         if any(len(queue) >= self._bound for queue in queues) and not self._token.is_cancelled():
             return False
         for queue in queues:
@@ -171,7 +172,7 @@ class Fanout:
 
     def tell(self, event: Event) -> None:
         """Hand *event* to each reader that has room; it is lost to the others. For what nobody can wait with."""
-        for queue in tuple(self.readers.values()):
+        for queue in tuple(self.takers.values()):
             if len(queue) < self._bound:
                 queue.put(event)
 
@@ -219,13 +220,13 @@ class Fanout:
 
     def drop(self, queue: _Queue) -> None:
         """Forget a reader; callable from any thread, since the collector calls it."""
-        if self.readers.pop(id(queue), None) is None or queue.is_done:
+        if self.takers.pop(id(queue), None) is None or queue.is_done:
             return
         try:
             self.loop.call_soon_threadsafe(self._on_dropped, queue)
         except RuntimeError:  # the loop is closed: nothing waits there
             return
-        if len(self.readers) == (self._watch is not None):
+        if len(self.takers) == (0 if self._watch is None else 1):
             self._on_deserted()
 
     def _on_dropped(self, queue: _Queue) -> None:
@@ -241,7 +242,7 @@ class Fanout:
         """Hand *event* out whether there is room or not: the run is over, it waits for nobody."""
         if isinstance(event, RunEnded):
             self._end = event
-        for queue in tuple(self.readers.values()):
+        for queue in tuple(self.takers.values()):
             queue.put(event)
 
 
@@ -279,7 +280,7 @@ class Reader(AsyncIterator[Event]):
             if event is not None:
                 self._fanout.free()
                 return event
-            if queue.is_done or id(queue) not in self._fanout.readers:
+            if queue.is_done or id(queue) not in self._fanout.takers:
                 raise StopAsyncIteration
             await self._wait(queue)
 

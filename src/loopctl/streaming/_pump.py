@@ -66,7 +66,7 @@ async def pump(start: Callable[[], AsyncIterator[Delta]], attempt: Attempt, fano
     reached, patience = levels(attempt.token), attempt.patience
     if reached[_POLLED]:
         return
-    now, readers = clock_of(asyncio.get_running_loop()), fanout.readers
+    now, takers = clock_of(asyncio.get_running_loop()), fanout.takers
     run_id, add_text, breath_at = attempt.into.run_id, attempt.into.text_sink(), 0.0
     async with _Stream(start, attempt) as stream:
         async for delta in stream:
@@ -75,7 +75,7 @@ async def pump(start: Callable[[], AsyncIterator[Delta]], attempt: Attempt, fano
             patience.last = moment = now()
             if delta.__class__ is TextPart and (text := delta.text).__class__ is str:
                 add_text(text)
-                if readers:
+                if takers:
                     await _show(TextDelta(text, run_id), attempt, fanout)
             elif await _take(delta, attempt, fanout):
                 break
