@@ -49,7 +49,8 @@ __all__ = [
 class LoopError(Exception):
     """The root of the tree.
 
-    Raised itself only for a part of the public API that this version does not have yet.
+    Raised itself only for a part of the public API that this version does not have yet, and as the error of a run that
+    a fault in loopctl tore.
     """
 
     run: Run | None = None

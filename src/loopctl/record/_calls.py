@@ -64,13 +64,13 @@ class StragglerRecord:
 
     kind: Literal["task", "thread", "process"]
     name: str
-    """What hangs: the tool's name, or `model`."""
+    """What hangs: the tool's name, or the model's."""
     call_id: str | None
     """The tool call it belongs to; None for a model request."""
     age: float
-    """Seconds since the work began, as of the run's end."""
+    """Seconds since the work began, as of the run's end; in `StragglerEnded`, until its own end."""
     where: str
-    """`file:line` where it hangs, as of the run's end; empty if that cannot be told."""
+    """`file:line` where it hangs, as of the run's end; empty if that cannot be told, or if it has ended."""
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON object."""
