@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from importlib.metadata import version
 from weakref import WeakSet
 
+from loopctl.cli._amount import Amount
+from loopctl.cli._beside import printing_beside
 from loopctl.cli._commands import perform_command
 from loopctl.cli._exit import COMPLETED, INTERRUPTED, TERMINATED, code_of
 from loopctl.cli._presses import LeaveWarning, Presses
 from loopctl.cli._prompt import Prompt, PromptInterrupted, make_prompt
 from loopctl.cli._render import Renderer
-from loopctl.cli._report import failure_line, stop_line
+from loopctl.cli._report import failure_line, late_line, stop_line
 from loopctl.cli._screen import Screen
 from loopctl.cli._setup import is_still_busy, make_ready
 from loopctl.cli._stopping import Stopping
@@ -29,7 +32,7 @@ from loopctl.record import Run
 
 __all__ = ["Chat", "chat"]
 
-_HINT = "The conversation goes on as if you had not asked; /adopt keeps what it had said."
+_HINT = "The conversation goes on as if you had not asked; /adopt keeps what it had said and done."
 
 
 async def chat(session: Session, presses: Presses) -> int:
@@ -59,6 +62,8 @@ class Chat:
         self._is_hinted = False
         self._last_code = COMPLETED
         self._told: WeakSet[Straggler] = WeakSet()
+        self._watched: WeakSet[Straggler] = WeakSet()
+        self._is_waiting = False
 
     async def greet(self) -> int:
         """Say who is there and how to stop and to leave, and load the model.
@@ -82,7 +87,7 @@ class Chat:
         loaded = f", loaded in {monotonic() - started:.1f} s" if is_loaded_here else ""
         screen.line(f"loopctl {version('loopctl-py')} · {model.name}{loaded}", "bold")
         if sys.stdin.isatty():
-            screen.line("Ctrl-C stops a reply, Ctrl-D leaves, /help lists the rest.", "dim")
+            screen.line("Ctrl-C stops a reply, Ctrl-D at the prompt leaves, /help lists the rest.", "dim")
         return COMPLETED
 
     async def talk(self) -> int:
@@ -111,19 +116,25 @@ class Chat:
                 self._warning.disarm()
                 if await self._answer(message):
                     return COMPLETED
+            if self._last_code != TERMINATED:  # otherwise the report of the run has said it
+                self._screen.line("stopped by SIGTERM", "yellow")
         return TERMINATED
 
     async def _read(self) -> str:
-        self._tell_late_ends()
+        for line in self._late_ends():
+            self._screen.line(line, "dim")
         loop = asyncio.get_running_loop()
         with self._presses.prompting(lambda: loop.call_soon_threadsafe(self._prompt.interrupt)):
             if self._presses.take() or self._presses.is_terminated:
                 raise PromptInterrupted
+            self._is_waiting = True
             try:
                 message = await self._prompt.read()
             except PromptInterrupted:
                 self._presses.take()
                 raise
+            finally:
+                self._is_waiting = False
         if self._prompt.is_stop_typed:
             self._presses.press()
         return message
@@ -159,33 +170,56 @@ class Chat:
         renderer = Renderer(self._screen, shows_thinking=True)
         stopping = Stopping(self._screen, renderer)
         async with self._session.start(text) as handle:
-            with stopping, self._presses.running(handle.cancel, stopping):
+            with printing_beside(self._screen), stopping, self._presses.running(handle.cancel, stopping):
                 run = await _follow(handle, renderer)
         self._last_code = code_of(run)
-        await self._report(run, renderer.words)
+        await self._report(run, renderer.amount)
+        self._watch_stragglers()
 
-    async def _report(self, run: Run, words: int) -> None:
+    async def _report(self, run: Run, shown: Amount) -> None:
         screen = self._screen
         if run.stop is not None:
             if screen.is_open:
                 screen.mark(" … [stopped]", "yellow")
             busy = await is_still_busy(self._session.agent.model, run)
-            screen.tell(f"■ {stop_line(run, words, is_busy=busy)}", "yellow")
-            if not self._is_hinted and (words or run.tool_calls):
-                self._is_hinted = True
-                screen.tell(_HINT, "dim", indent="  ")
+            screen.tell(f"■ {stop_line(run, shown, is_busy=busy)}", "yellow")
         elif run.error is not None:
             screen.fresh()
             notes = Screen(sys.stderr, os.environ)
-            notes.line(f"loopctl: {failure_line(run, words)}", "red")
+            notes.tell(f"loopctl: {failure_line(run, shown)}", "red")
         screen.fresh()
+        self._hint(run, shown)
 
-    def _tell_late_ends(self) -> None:
+    def _hint(self, run: Run, shown: Amount) -> None:
+        """Say once that what did not complete can be kept, if there is anything."""
+        if run.outcome == "completed" or self._is_hinted or self._presses.is_terminated:
+            return
+        if shown or run.tool_calls:
+            self._is_hinted = True
+            self._screen.tell(_HINT, "dim", indent="  ")
+
+    def _watch_stragglers(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def note(_: Straggler) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody is there any more
+                loop.call_soon_threadsafe(self._on_late_end)
+
         for straggler in self._session.stragglers:
-            if straggler.is_ended and straggler not in self._told:
-                self._told.add(straggler)
-                how = "with an error" if straggler.error is not None else "normally"
-                self._screen.line(f"  {straggler.name} ended after all, {how}, after {straggler.age:.1f} s", "dim")
+            if not straggler.is_ended and straggler not in self._watched:
+                self._watched.add(straggler)
+                straggler.on_end(note)
+
+    def _on_late_end(self) -> None:
+        """Tell at once where a message is awaited; a reply is not torn apart for it."""
+        if self._is_waiting:
+            for line in self._late_ends():
+                self._prompt.tell(line)
+
+    def _late_ends(self) -> list[str]:
+        ended = [known for known in self._session.stragglers if known.is_ended and known not in self._told]
+        self._told.update(ended)
+        return [late_line(straggler) for straggler in ended]
 
 
 async def _follow(handle: RunHandle, renderer: Renderer) -> Run:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import localtime, strftime
 
-from loopctl.cli._report import count_words, milliseconds
+from loopctl.cli._render import call_text
+from loopctl.cli._report import amount_of, kept_line, milliseconds
 from loopctl.cli._screen import Screen, shorten
 from loopctl.driver import Session
 from loopctl.messages import AssistantMessage, Message, ToolMessage, UserMessage
@@ -16,11 +17,12 @@ __all__ = ["perform_command"]
 _HELP = """\
 /history   the conversation that the model knows
 /runs      what each message led to: ending, time, tools
-/adopt     keep what the last, stopped run had said and done
+/adopt     keep what the last run, if it was stopped or failed, had said and done
 /help      this
-/exit      leave; so does Ctrl-D
+/exit      leave; so does Ctrl-D at the prompt
 Ctrl-C stops a reply; pressed again while it is stopping, it leaves.
 Alt-Enter begins a new line in a message."""
+_EXITS = frozenset({"/exit", "/quit"})
 _LINE = 200
 
 
@@ -30,14 +32,17 @@ def perform_command(text: str, session: Session, screen: Screen) -> bool:
     Returns:
         True if that is to leave.
     """
-    name = text.split(maxsplit=1)[0]
-    if name in {"/exit", "/quit"}:
-        return True
+    name, *arguments = text.split(maxsplit=1)
     command = _COMMANDS.get(name)
-    if command is None:
+    is_exit = name in _EXITS
+    if command is None and not is_exit:
         screen.line(f"{name} is no command: /help lists them", "yellow")
-    else:
+    elif arguments:
+        screen.line(f"{name} takes no argument: type {name} alone", "yellow")
+    elif command is not None:
         command(session, screen)
+    else:
+        return is_exit
     return False
 
 
@@ -60,9 +65,7 @@ def _lines(message: Message) -> list[tuple[str, str]]:
             return [("you", message.text)]
         case AssistantMessage():
             text = [("model", message.text)] if message.text else []
-            return text + [
-                ("calls", f"{call.name} {shorten(str(dict(call.arguments)), _LINE)}") for call in message.tool_calls
-            ]
+            return text + [("calls", call_text(call)) for call in message.tool_calls]
         case ToolMessage():
             return [("result", shorten(result.content, _LINE)) for result in message.results]
 
@@ -71,7 +74,7 @@ def _runs(session: Session, screen: Screen) -> None:
     if not session.runs:
         screen.line("No runs yet.", "dim")
     for number, run in enumerate(session.runs, 1):
-        screen.line(f"{number:>3}  {_run_line(run)}")
+        screen.row(f"{number:>3}  {_run_line(run)}")
 
 
 def _run_line(run: Run) -> str:
@@ -79,7 +82,7 @@ def _run_line(run: Run) -> str:
     ending = run.outcome.replace("_", " ")
     if run.stop is not None:
         ending += f" at {run.stop.checkpoint.name} after {milliseconds(run.stop.latency)}"
-    parts = [f"{at}  {ending}", f"{run.ended_at - run.started_at:.1f} s", f"{count_words(run)} words"]
+    parts = [f"{at}  {ending}", f"{run.ended_at - run.started_at:.1f} s", str(amount_of(run))]
     for status in CallStatus:
         names = [call.name for call in run.tool_calls if call.status is status]
         if names:
@@ -91,7 +94,9 @@ def _adopt(session: Session, screen: Screen) -> None:
     if not session.runs:
         screen.line("There is no run to adopt yet.", "dim")
     elif session.adopt(session.runs[-1]):
-        screen.line("Kept: the model knows now what it had said and done, and that it was stopped.", "dim")
+        screen.tell(kept_line(session.runs[-1]), "dim")
+    elif session.runs[-1].outcome == "completed":
+        screen.tell("Nothing to keep: the last run completed, and only the last one can be kept.", "dim")
     else:
         screen.line("The last run is part of the conversation already.", "dim")
 

@@ -10,7 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from loopctl.cli._amount import Amount
 from loopctl.cli._screen import Screen, shorten
+from loopctl.concurrency import epoch
+from loopctl.messages import ToolCall
 from loopctl.record import (
     AttemptReset,
     CallStatus,
@@ -50,11 +53,10 @@ class Renderer:
         self._notes = notes if notes is not None else text
         self._shows_thinking = shows_thinking
         self._is_thinking = False
-        self._in_word = False
         self._is_parted = True
         self._calls: dict[str, ToolCallRecord] = {}
-        self.words = 0
-        """How many words of text were shown."""
+        self.amount = Amount()
+        """How much text was shown."""
 
     @property
     def running(self) -> list[ToolCallRecord]:
@@ -97,16 +99,7 @@ class Renderer:
             self._text.write("\n")
         self._is_parted = False
         self._text.write(text)
-        self._count(text)
-
-    def _count(self, text: str) -> None:
-        words = text.split()
-        if not words:
-            self._in_word = self._in_word and not text
-            return
-        goes_on = self._in_word and not text[0].isspace()
-        self.words += len(words) - goes_on
-        self._in_word = not text[-1].isspace()
+        self.amount.add(text)
 
     def _think(self, text: str) -> None:
         if not self._shows_thinking:
@@ -118,7 +111,7 @@ class Renderer:
 
     def _part(self) -> None:
         self._notes.erase()
-        self._in_word = False
+        self.amount.part()
         self._is_parted = True
 
     def _tool(self, event: ToolStarted | ToolProgress | ToolFinished) -> None:
@@ -153,7 +146,7 @@ class Renderer:
             self._text.fresh()
 
 
-def call_text(call: ToolCallRecord) -> str:
+def call_text(call: ToolCallRecord | ToolCall) -> str:
     """Give a call as one would write it, shortened."""
     return f"{call.name}({_arguments(call.arguments)})"
 
@@ -175,8 +168,9 @@ def _progress(event: ToolProgress) -> str:
 def _finished(call: ToolCallRecord) -> str:
     status = call.status.value.replace("_", " ")
     took = ""
-    if call.started_at is not None and call.ended_at is not None:
-        took = f" in {_seconds(call.ended_at - call.started_at)}"
+    if call.started_at is not None:
+        ended_at = epoch() if call.ended_at is None else call.ended_at  # an abandoned call runs on
+        took = f" {'after' if call.ended_at is None else 'in'} {_seconds(max(0.0, ended_at - call.started_at))}"
     why = f": {shorten(call.result, _RESULT)}" if call.status is CallStatus.FAILED and call.result else ""
     return f"{call_text(call)} {status}{took}{why}"
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os.path
 from collections.abc import Iterable
 
+from loopctl.cli._amount import Amount
+from loopctl.concurrency import Straggler
 from loopctl.record import CallStatus, CancelReason, Checkpoint, Run, Stop, StragglerRecord
 
-__all__ = ["count_words", "failure_line", "milliseconds", "one_line", "stop_line", "summary"]
+__all__ = ["amount_of", "failure_line", "kept_line", "late_line", "milliseconds", "one_line", "stop_line", "summary"]
 
 _WHERE = {
     Checkpoint.TURN_ENTRY: "before the model was asked",
@@ -47,40 +49,43 @@ _STATUS = {
     CallStatus.ABANDONED: "abandoned (may still have an effect)",
     CallStatus.NOT_STARTED: "not started",
 }
+_ENDED = {"cancelled": "it was stopped", "failed": "it failed", "max_turns": "it ran out of turns"}
+_CLOSED_WITH_CAUSE = frozenset({CallStatus.NOT_STARTED, CallStatus.INTERRUPTED, CallStatus.ABANDONED})
+"""Calls whose closing tells the model how the run ended."""
 _NAMED = 4
 """Calls of one status that are named; of more, the rest is counted."""
 
 
-def stop_line(run: Run, words: int | None = None, *, is_busy: bool = False) -> str:
+def stop_line(run: Run, shown: Amount | None = None, *, is_busy: bool = False) -> str:
     """Say how *run* was stopped.
 
     Args:
         run: A cancelled run.
-        words: How many words were shown; None counts those that the run had accepted.
+        shown: How much text was shown; None counts what the run had accepted.
         is_busy: True if the local server still works on what was dropped.
     """
     stop = run.stop
     assert stop is not None, "only a cancelled run was stopped"
     parts = [f"{_cause(stop.reason)} {_place(run, stop)} [{stop.checkpoint.name}] after {milliseconds(stop.latency)}"]
-    parts += summary(run, words)
+    parts += summary(run, shown)
     if is_busy:
         parts.append("the local server is still busy with the prompt")
     return one_line("; ".join(parts))
 
 
-def failure_line(run: Run, words: int | None = None) -> str:
+def failure_line(run: Run, shown: Amount | None = None) -> str:
     """Say why *run* failed or ended early, and what had already happened."""
-    parts = summary(run, words) if run.tool_calls or words or run.stragglers else []
+    parts = summary(run, shown) if run.tool_calls or shown or run.stragglers else []
     already = f" [{'; '.join(parts)}]" if parts else ""
     return one_line(f"{run.error}{already}")
 
 
-def summary(run: Run, words: int | None = None) -> list[str]:
+def summary(run: Run, shown: Amount | None = None) -> list[str]:
     """Say what had already happened in *run*: the text, the tool calls by status, what still runs."""
-    shown = count_words(run) if words is None else words
+    shown = amount_of(run) if shown is None else shown
     parts = []
     if shown:
-        parts.append(f"{shown} word{'' if shown == 1 else 's'} shown{_tokens(run)}")
+        parts.append(f"{shown} shown{_tokens(run)}")
     elif not run.tool_calls:
         parts.append("nothing shown")
     if run.tool_calls:
@@ -90,9 +95,30 @@ def summary(run: Run, words: int | None = None) -> list[str]:
     return parts
 
 
-def count_words(run: Run) -> int:
-    """Count the words of all replies of *run*, the unfinished one included."""
-    return sum(len(turn.reply.text.split()) for turn in run.turns)
+def late_line(straggler: Straggler) -> str:
+    """Say that abandoned work has ended after all."""
+    how = "with an error" if straggler.error is not None else "normally"
+    return f"  {straggler.name} ended after all, {how}, after {straggler.age:.1f} s"
+
+
+def kept_line(run: Run) -> str:
+    """Say what of *run*, which did not complete, is part of the conversation now that it was adopted."""
+    said = amount_of(run)
+    parts = ["your message"]
+    if said:
+        parts.append(f"the reply as far as it came ({said})")
+    if run.tool_calls:
+        parts.append(f"the tool calls with what is known of them: {_calls(run)}")
+    if len(parts) == 1:
+        return f"Kept: your message alone, since {_ENDED[run.outcome]} before anything was said or done."
+    is_told = any(call.status in _CLOSED_WITH_CAUSE for call in run.tool_calls)
+    untold = "" if is_told else f" The model is not told that {_ENDED[run.outcome]}."
+    return f"Kept: {'; '.join(parts)}.{untold}"
+
+
+def amount_of(run: Run) -> Amount:
+    """Count the text of all replies of *run*, the unfinished one included."""
+    return Amount.of(*(turn.reply.text for turn in run.turns))
 
 
 def one_line(text: str) -> str:
@@ -139,7 +165,11 @@ def _tokens(run: Run) -> str:
     tokens = run.usage.output_tokens
     if tokens is None:
         return ""
-    return f" (at least {tokens} tokens)" if run.usage.is_partial else f" ({tokens} tokens)"
+    if not run.usage.is_partial:
+        return f" ({tokens} tokens)"
+    # What is known may be of turns that showed nothing, a choice of tools for one: then it says nothing of the text.
+    is_of_text = any(turn.is_whole and turn.reply.text and turn.usage.output_tokens for turn in run.turns)
+    return f" (at least {tokens} tokens)" if is_of_text else ""
 
 
 def _calls(run: Run) -> str:

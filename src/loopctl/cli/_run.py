@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TextIO
 
+from loopctl.cli._amount import Amount
 from loopctl.cli._arguments import Shape
 from loopctl.cli._events import event_to_json, json_line
 from loopctl.cli._exit import COMPLETED, FAILED, code_of, silence
@@ -46,7 +47,7 @@ async def run_once(session: Session, text: str, shape: Shape, presses: Presses, 
     is_written = writer.end(run)
     if run.stop is not None:
         busy = await is_still_busy(session.agent.model, run)
-        notes.line(f"loopctl: {stop_line(run, writer.words, is_busy=busy)}", "yellow")
+        notes.line(f"loopctl: {stop_line(run, writer.shown, is_busy=busy)}", "yellow")
     elif run.error is not None:
         notes.line(f"loopctl: {failure_line(run)}", "red")
     return code_of(run) or (COMPLETED if is_written else FAILED)
@@ -71,9 +72,9 @@ class _Writer:
         self.renderer = Renderer(self._text, notes)
 
     @property
-    def words(self) -> int | None:
-        """How many words of text were shown; None if the text was not shown as text."""
-        return self.renderer.words if self._shape == "text" else None
+    def shown(self) -> Amount | None:
+        """How much text was shown; None if the text was not shown as text."""
+        return self.renderer.amount if self._shape == "text" else None
 
     def take(self, event: Event) -> bool:
         """Write *event*; False if nobody reads stdout any more."""

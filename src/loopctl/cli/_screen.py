@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
-__all__ = ["Screen", "cut", "shorten"]
+__all__ = ["Screen", "cut", "one_row", "shorten"]
 
 _STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _ERASE = "\r\x1b[K"
@@ -77,6 +77,12 @@ class Screen:
                 break_on_hyphens=False,
             )
         self.line(text, style)
+
+    def row(self, text: str) -> None:
+        """Write *text* as one line, which on a terminal is cut between words so that it stays one."""
+        if self.is_terminal:
+            text = one_row(text, shutil.get_terminal_size().columns)
+        self.line(text)
 
     def mark(self, text: str, style: str = "dim") -> None:
         """Write *text*, words of ours, at the end of what was written."""
@@ -172,6 +178,14 @@ def cut(text: str, columns: int) -> str:
         if used > columns:
             return text[:index]
     return text
+
+
+def one_row(text: str, columns: int) -> str:
+    """Give *text* if it fits in *columns*, else as many of its first words as do, and a sign that it goes on."""
+    if sum(map(_width, text)) <= columns:
+        return text
+    head = cut(text, columns - 2)
+    return f"{head[: head.rfind(' ')] if ' ' in head.strip() else head} …"
 
 
 def _width(character: str) -> int:

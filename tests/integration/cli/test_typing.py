@@ -8,7 +8,7 @@ import termios
 import pytest
 
 from tests.integration.cli.terminal import CTRL_C, CTRL_D, Terminal
-from tests.peers.openai_server import OpenAIServer, endless, text
+from tests.peers.openai_server import OpenAIServer, calls, endless, text
 
 PROMPT = r"(?m)^>"
 
@@ -123,3 +123,55 @@ def test_typing_disarms_the_warning(term):
         terminal.expect(PROMPT)
         terminal.send(CTRL_C)
         assert terminal.wait() == 0
+
+
+LATE = '''
+import os
+import time
+
+def slow(path: str) -> str:
+    """Be slow."""
+    print("slow has begun", flush=True)
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    return "done"
+'''
+
+
+def test_a_call_that_ends_after_all_is_told_at_once_and_the_begun_line_is_kept(tmp_path, term):
+    (tmp_path / "late.py").write_text(LATE)
+    script = [calls(("slow", {"path": str(tmp_path / "go")})), text("fine.")]
+    with (
+        OpenAIServer(script) as server,
+        chat(server, "--tools", "late:slow", cwd=tmp_path, TERM=term) as terminal,
+    ):
+        terminal.expect(PROMPT)
+        terminal.send("hi\r")
+        terminal.expect("slow has begun")
+        terminal.send(CTRL_C)
+        terminal.expect("still running: slow")
+        terminal.expect(PROMPT)
+        terminal.send("go ")
+        terminal.expect("go ")
+        (tmp_path / "go").touch()
+        terminal.expect(r"  slow ended after all, normally, after \d+\.\d s\n")
+        terminal.expect("> ")
+        terminal.send("on\r")
+        terminal.expect("fine.")
+        terminal.expect(PROMPT)
+        assert asked(server)[-1] == "go on"
+        leave(terminal)
+
+
+def test_what_a_tool_prints_is_not_glued_to_the_line_that_says_what_runs(tmp_path):
+    (tmp_path / "late.py").write_text(LATE)
+    (tmp_path / "go").touch()
+    script = [calls(("slow", {"path": str(tmp_path / "go")})), text("fine.")]
+    with OpenAIServer(script) as server, chat(server, "--tools", "late:slow", cwd=tmp_path) as terminal:
+        terminal.expect(PROMPT)
+        terminal.send("hi\r")
+        terminal.expect("fine.")
+        shown = [line.rpartition("\x1b[K")[2].strip("\r") for line in terminal.raw.split("\n")]
+        assert "slow has begun" in shown
+        terminal.expect(PROMPT)
+        leave(terminal)

@@ -40,7 +40,7 @@ def test_history_is_what_the_model_knows():
     _, _, text = played("/history")
     assert text.splitlines() == [
         "      you  1 + 2?",
-        "    calls  add {'a': 1, 'b': 2}",
+        "    calls  add(a=1, b=2)",
         "   result  3",
         "    model  It is 3.",
     ]
@@ -58,7 +58,7 @@ def test_runs_say_how_each_ended():
 def test_adopt_keeps_the_stopped_run_once():
     session, _, text = played("/adopt", "/adopt")
     assert text.splitlines() == [
-        "Kept: the model knows now what it had said and done, and that it was stopped.",
+        "Kept: your message; the reply as far as it came (2 words). The model is not told that it was stopped.",
         "The last run is part of the conversation already.",
     ]
     assert session.history[-1].text == "Once upon"
@@ -73,9 +73,32 @@ def test_nothing_to_show_is_said():
 
 
 def test_exit_leaves_and_nothing_else_does():
-    _, left, text = played("/exit", "/quit now", "/help", "/nonsense")
+    _, left, text = played("/exit", "/quit", "/help", "/nonsense")
     assert left == [True, True, False, False]
     assert "/nonsense is no command: /help lists them" in text
+
+
+def test_who_gives_an_argument_is_told_that_there_is_none():
+    _, left, text = played("/exit now", "/history 3")
+    assert left == [False, False]
+    assert text.splitlines() == [
+        "/exit takes no argument: type /exit alone",
+        "/history takes no argument: type /history alone",
+    ]
+
+
+def test_only_the_last_run_can_be_kept_which_is_said():
+    _, _, text = played("/adopt")
+    assert "Kept" in text
+    stream = Fake(is_terminal=False)
+
+    async def main():
+        session = Agent(ScriptedModel("Yes.")).session()
+        await session.run("Well?")
+        perform_command("/adopt", session, Screen(stream, {}))
+
+    virtual_run(main)
+    assert stream.getvalue() == "Nothing to keep: the last run completed, and only the last one can be kept.\n"
 
 
 def test_help_names_every_command():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from loopctl.cli._events import event_to_json
@@ -58,7 +60,7 @@ def test_on_a_dumb_terminal_each_thing_is_a_line():
         '✓ save(path="x", n=1) completed in 250 ms',
         "It is done.",
     ]
-    assert renderer.words == 6
+    assert renderer.amount.words == 6
 
 
 def test_on_a_terminal_what_is_going_on_is_one_line_that_is_rewritten():
@@ -95,10 +97,16 @@ def test_arguments_are_shortened():
     assert call_text(long).startswith('save(text="xxxx')
 
 
+def test_an_abandoned_call_shows_how_long_it_has_run():
+    hangs = call("save", CallStatus.ABANDONED, started_at=time.time() - 2)
+    text, _ = play([ToolFinished(hangs)], environ={"TERM": "dumb"})
+    assert text.startswith("■ save() abandoned after 2.")
+
+
 def test_words_are_counted_across_pieces():
     pieces = ["On", "ce upon", " a", " ", "time", "", "ly\n", "end"]
     _, renderer = play(map(TextDelta, pieces), environ={})
-    assert renderer.words == len("".join(pieces).split())
+    assert renderer.amount.words == len("".join(pieces).split())
 
 
 def test_thinking_is_apart_from_the_text_and_only_shown_if_asked_for():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from loopctl.cli._report import _ORIGINS, _WHERE, failure_line, stop_line
+from loopctl.cli._amount import Amount
+from loopctl.cli._report import _ORIGINS, _WHERE, failure_line, kept_line, stop_line
 from loopctl.errors import MaxTurnsExceeded
 from loopctl.messages import Usage
 from loopctl.record import CallStatus, CancelReason, Checkpoint, Origin
@@ -21,7 +23,7 @@ def test_a_stop_in_mid_sentence_says_who_where_how_fast_and_how_much():
 
 
 def test_what_was_shown_is_counted_and_not_what_had_been_accepted():
-    assert "; 1 word shown" in stop_line(stopped(turns=[turn("Once upon a time")]), 1)
+    assert "; 1 word shown" in stop_line(stopped(turns=[turn("Once upon a time")]), Amount.of("Once"))
 
 
 def test_a_stop_before_the_first_word_says_so():
@@ -32,8 +34,39 @@ def test_a_stop_before_the_first_word_says_so():
 def test_tokens_are_said_where_they_are_known_and_never_as_zero():
     words = [turn("a b")]
     assert "2 words shown (7 tokens)" in stop_line(stopped(turns=words, usage=Usage(3, 7)))
-    assert "2 words shown (at least 7 tokens)" in stop_line(stopped(turns=words, usage=Usage(3, 7, is_partial=True)))
+    before = replace(turn("c d", is_whole=True), usage=Usage(3, 7))
+    partial = Usage(3, 7, is_partial=True)
+    assert "4 words shown (at least 7 tokens)" in stop_line(stopped(turns=[before, *words], usage=partial))
     assert "token" not in stop_line(stopped(turns=words, usage=Usage(None, None, is_partial=True)))
+
+
+def test_tokens_of_a_choice_of_tools_are_not_said_of_the_text():
+    choice = replace(turn("", is_whole=True), usage=Usage(3, 15))
+    line = stop_line(stopped(turns=[choice, turn("a b")], usage=Usage(3, 15, is_partial=True)))
+    assert "2 words shown" in line
+    assert "token" not in line
+
+
+def test_text_without_spaces_is_counted_in_characters():
+    assert "; 8 characters shown" in stop_line(stopped(turns=[turn("昔々ある所に 狐が")]))
+    assert "; 2 words shown" in stop_line(stopped(turns=[turn("옛날 옛적에")]))
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (stopped(turns=[turn("a b")]), "as far as it came (2 words). The model is not told that it was stopped."),
+        (stopped(turns=[turn()]), "Kept: your message alone, since it was stopped before anything was said or done."),
+        (failed(), "Kept: your message alone, since it failed before anything was said or done."),
+        (failed(turns=[turn("a b")]), "(2 words). The model is not told that it failed."),
+        (
+            stopped(calls=[call("save", CallStatus.INTERRUPTED), call("mail", CallStatus.NOT_STARTED)]),
+            "what is known of them: save interrupted (effect unknown), mail not started.",
+        ),
+    ],
+)
+def test_what_was_adopted_is_told_as_it_is(made, words):
+    assert kept_line(made).endswith(words)
 
 
 def test_the_tool_calls_are_told_by_status_with_what_is_unknown():
@@ -94,7 +127,7 @@ def test_every_checkpoint_has_its_words_and_its_name(checkpoint):
 
 def test_a_failure_says_what_had_happened_if_anything_had():
     assert failure_line(failed("no\n  answer")) == "no answer"
-    assert failure_line(failed("no", turns=[turn("a b c")]), 3) == "no [3 words shown]"
+    assert failure_line(failed("no", turns=[turn("a b c")]), Amount.of("a b c")) == "no [3 words shown]"
     calls = [call("save", CallStatus.COMPLETED)]
     error = MaxTurnsExceeded("out of turns")
     assert failure_line(run("max_turns", error=error, calls=calls)) == "out of turns [tools: save completed]"

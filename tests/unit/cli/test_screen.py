@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from loopctl.cli._screen import Screen, cut, shorten
+from loopctl.cli._screen import Screen, cut, one_row, shorten
 
 
 class Fake(io.StringIO):
@@ -128,6 +128,11 @@ def test_a_stream_without_unicode_gets_plain_signs():
 )
 def test_wide_and_combining_characters_are_counted_as_a_terminal_does(text, columns, shown):
     assert cut(text, columns) == shown
+
+
+def test_a_row_is_cut_between_words():
+    assert one_row("  1  stopped at noon", 20) == "  1  stopped at noon"
+    assert one_row("  1  stopped at noon", 18) == "  1  stopped at …"
 
 
 def test_shortened_text_is_one_line_and_says_that_it_goes_on():
