@@ -16,7 +16,7 @@ FOREIGN_CODE = {
     "cancel/_registration.py": "a callback, and a log handler",
     "cancel/_timer.py": "a callback, on a thread that nobody is above",
     "cli/_main.py": "everything, at the top of the command",
-    "concurrency/_ending.py": "the `__str__` of an error of foreign code",
+    "concurrency/_ending.py": "the `__str__` of an error and the `__repr__` of a value of foreign code",
     "concurrency/_straggler.py": "attributes of whatever a straggler awaits",
     "concurrency/_work.py": "the work",
     "driver/_execution.py": "the last resort around a run: its record is kept whatever happens",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BeforeValidator
 
-from loopctl import Agent, Cancelled, CancelReason, Run, RunConfig
+from loopctl import Agent, Cancelled, CancelReason, Event, Run, RunConfig, StragglerEnded
 from loopctl.testing import ScriptedModel, call, virtual_run
 
 
@@ -136,5 +136,44 @@ def test_a_straggler_that_hangs_in_an_odd_awaitable_is_listed_without_its_line()
         odd.end()
         await asyncio.sleep(1)
         assert session.stragglers[0].result == "late"
+
+    virtual_run(main)
+
+
+class Unspeakable:
+    """A value that cannot be written down."""
+
+    def __repr__(self) -> str:
+        raise ValueError("no words")
+
+
+def test_a_late_result_that_cannot_be_written_down_is_announced_all_the_same() -> None:
+    """Section 4: "its late result or error recorded and announced"; and `aclose` hears of its end."""
+    gate = asyncio.Event()
+    told: list[Event] = []
+
+    async def work() -> Any:
+        """Work."""
+        while not gate.is_set():
+            try:
+                await gate.wait()
+            except asyncio.CancelledError:
+                continue
+        return Unspeakable()
+
+    model = ScriptedModel([call("work", {})])
+    session = Agent(model, [work], observers=[told.append], config=RunConfig(grace=1)).session()
+
+    async def main() -> None:
+        handle = session.start("a")
+        await asyncio.sleep(1)
+        handle.cancel()
+        await handle
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.5, gate.set)
+        before = loop.time()
+        await session.aclose()
+        assert loop.time() - before == pytest.approx(0.5)
+        assert [event.result for event in told if isinstance(event, StragglerEnded)] == ["Unspeakable"]
 
     virtual_run(main)

@@ -1,7 +1,7 @@
 """The only place that awaits foreign work, creates tasks and threads, reads a clock or touches signal handlers."""
 
 from loopctl.concurrency._clock import clock_of, draw, epoch, fresh_id, monotonic
-from loopctl.concurrency._ending import Ending, describe, stop_reason
+from loopctl.concurrency._ending import Ending, describe, quote, stop_reason
 from loopctl.concurrency._interrupts import interrupts
 from loopctl.concurrency._patience import Patience
 from loopctl.concurrency._race import Grace, check_seconds, race, supervise
@@ -29,6 +29,7 @@ __all__ = [
     "fresh_id",
     "interrupts",
     "monotonic",
+    "quote",
     "race",
     "run",
     "scope",

@@ -16,7 +16,7 @@ from loopctl.concurrency._straggler import Straggler
 from loopctl.errors import Cancelled
 from loopctl.record import CancelReason, Checkpoint
 
-__all__ = ["Ending", "How", "StoppedBy", "describe", "stop_reason"]
+__all__ = ["Ending", "How", "StoppedBy", "describe", "quote", "stop_reason"]
 
 How = Literal["returned", "raised", "unwound", "not_started", "abandoned", "left"]
 """`unwound`: left by a cancellation; `left`: somebody else's future, which goes on."""
@@ -84,3 +84,11 @@ def describe(error: BaseException | None) -> str:
     except Exception:  # its own __str__ runs here
         return name
     return f"{name}: {text}" if text else name
+
+
+def quote(value: object) -> str:
+    """Give the `repr` of a value of foreign code, or the name of its type if it has none."""
+    try:
+        return repr(value)
+    except Exception:  # its own __repr__ runs here
+        return type(value).__name__

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from loopctl.brain import Brain, Limits, Moment, Started
 from loopctl.cancel import CancelSignal, CancelToken
-from loopctl.concurrency import Grace, Straggler, describe, draw, epoch, fresh_id, monotonic, spawn, stop_reason
+from loopctl.concurrency import Grace, Straggler, describe, draw, epoch, fresh_id, monotonic, quote, spawn, stop_reason
 from loopctl.driver._finalize import finalize
 from loopctl.driver._loop import Ended, drive
 from loopctl.driver._perform import Performer
@@ -118,7 +118,7 @@ class Execution:
         self.session._keep(straggler)
 
     def _tell_late_end(self, straggler: Straggler) -> None:
-        result = None if straggler.error is not None else repr(straggler.result)
+        result = None if straggler.error is not None else quote(straggler.result)
         error = None if straggler.error is None else describe(straggler.error)
         notify(self.observers, StragglerEnded(self.id, straggler.record(), result, error))
 

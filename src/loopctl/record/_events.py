@@ -142,7 +142,7 @@ class StragglerEnded:
     run_id: str
     straggler: StragglerRecord
     result: str | None
-    """The `repr` of what it returned; None if it raised."""
+    """The `repr` of what it returned, or its type if it has none; None if it raised."""
     error: str | None
     """The name and the text of what it raised; None if it returned."""
 
