@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 
 from loopctl.cli._arguments import Options
 from loopctl.driver import Agent, RunConfig, resolve_model
-from loopctl.errors import MissingExtra, UsageError
+from loopctl.errors import MissingExtra, UnknownModel, UsageError
 from loopctl.model import Model
 from loopctl.tools import Tool, load_tools
 
@@ -17,6 +18,8 @@ __all__ = ["make_agent"]
 _KEY = "OPENAI_API_KEY"
 _WITH_KEY = "openai:gpt-5.2"
 _WITHOUT_KEY = "local"
+_KNOWN = "local, local:/path/m.gguf, openai:NAME, ollama:NAME"
+_PROVIDERS = ("local", "openai", "ollama")
 _OWN_SERVERS = ("local", "anthropic", "google")
 
 
@@ -39,12 +42,33 @@ def choose_model(options: Options, environ: Mapping[str, str]) -> Model:
     Raises:
         UsageError: There is no such model, or it cannot be had at that base url.
     """
+    if options.model is not None and not options.model.strip():
+        raise UsageError("--model is empty: name a model, or leave the option out")
     if options.base_url is None:
         name = options.model or (_WITH_KEY if environ.get(_KEY) else _WITHOUT_KEY)
-        return resolve_model(name)
+        return _named(name)
     if options.model is None:
         raise UsageError("--base-url needs --model: name the model as that server calls it")
     return _model_at(options.model, options.base_url, environ)
+
+
+def _named(name: str) -> Model:
+    try:
+        return resolve_model(name)
+    except UnknownModel as error:
+        if name.partition(":")[0] in _OWN_SERVERS:
+            raise  # not built yet, which it says
+        raise UnknownModel(
+            f'no provider answers to the model name {name!r}: known are {_KNOWN}. Did you mean "{_meant(name)}"?'
+        ) from error
+
+
+def _meant(name: str) -> str:
+    provider, colon, rest = name.partition(":")
+    (close,) = get_close_matches(provider, _PROVIDERS, 1) or ("",)
+    if close and (colon or close == _WITHOUT_KEY):
+        return close + colon + rest
+    return f"openai:{rest or name}"
 
 
 def _model_at(name: str, base_url: str, environ: Mapping[str, str]) -> Model:

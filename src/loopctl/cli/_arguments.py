@@ -57,9 +57,14 @@ class Options:
     output: Shape = "text"
 
 
+_HINTS = {"INPUT": " (what to ask, in quotes; - reads it from stdin)"}
+"""What is said more of what is missing, by its name in the help."""
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"loopctl: {message}. See: {self.prog} --help\n")
+        hint = _HINTS.get(message.rpartition(": ")[2], "")
+        self.exit(2, f"loopctl: {message}{hint}. See: {self.prog} --help\n")
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
@@ -104,7 +109,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="NAME", help="what answers; see below")
     parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible server, up to its /v1")
     parser.add_argument("--system", metavar="TEXT", default="", help="instructions for the model")
-    parser.add_argument("--tools", metavar="M:F,...", help="functions it may call: module:function,...")
+    parser.add_argument("--tools", metavar="M:F,...", help="functions it may call: mytools:save,mytools:fetch")
     parser.add_argument("--max-turns", metavar="N", type=_count, help="model requests per run, at most (50)")
     parser.add_argument("--no-stream", action="store_true", help="ask for whole replies")
 
@@ -125,7 +130,10 @@ def parse(argv: Sequence[str] | None) -> Options:
     Raises:
         SystemExit: It is wrong (2), or asked for help or the version (0), which was printed.
     """
-    found = parsers()["loopctl"].parse_args(argv)
+    every = parsers()
+    found, unknown = every["loopctl"].parse_known_args(argv)
+    if unknown:
+        every[f"loopctl {found.command}"].error(f"unrecognized arguments: {' '.join(unknown)}")
     return Options(
         command=found.command,
         model=found.model,

@@ -74,7 +74,9 @@ class Chat:
         Cancellation:
             Stops loading.
         """
-        model, screen = self._session.agent.model, self._screen
+        model = self._session.agent.model
+        # A script reads replies on stdout, and nothing about us.
+        screen = self._screen if sys.stdin.isatty() else Screen(sys.stderr, os.environ)
         is_loaded_here = hasattr(model, "prepare")
         started = monotonic()
         if is_loaded_here:

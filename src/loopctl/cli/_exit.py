@@ -70,7 +70,8 @@ def leave(code: int, *, has_loose_ends: bool) -> int:
         *code*, if nothing holds up the interpreter's ordinary end. Otherwise (also if threads are left, daemons too:
         one of them may hold a stream's lock) the process ends in here, with its streams flushed.
     """
-    for stream in (sys.stdout, sys.stderr):
+    streams: list[TextIO | None] = [sys.stdout, sys.stderr]  # None: it was closed before we began
+    for stream in filter(None, streams):
         try:
             stream.flush()
         except (OSError, ValueError):  # closed at the other side, or here

@@ -13,7 +13,8 @@ import os
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
+from typing import TextIO
 
 from loopctl.cli._agent import make_agent
 from loopctl.cli._arguments import Options, parse
@@ -64,6 +65,7 @@ def _guarded(options: Options, presses: Presses) -> tuple[int, bool]:
 
 
 def _perform(options: Options, presses: Presses) -> tuple[int, bool]:
+    _check_streams(options)
     if options.command == "chat":
         agent = make_agent(options)
         return run(_main(agent, lambda session: chat(session, presses)))
@@ -74,6 +76,18 @@ def _perform(options: Options, presses: Presses) -> tuple[int, bool]:
     with redirect_stdout(sys.stderr):  # stdout is for the reply: what modules and tools print goes beside it
         agent = make_agent(options)
         return run(_main(agent, lambda session: run_once(session, text, options.output, presses, stdout)))
+
+
+def _check_streams(options: Options) -> None:
+    """Refuse to begin without the streams that are needed; a closed one is None, whatever its type says."""
+    if options.command == "chat" or options.input == "-":
+        _check_open(sys.stdin, "stdin")
+    _check_open(sys.stdout, "stdout")
+
+
+def _check_open(stream: TextIO | None, name: str) -> None:
+    if stream is None or stream.closed:
+        raise UsageError(f"{name} is closed: give the command one, if only < /dev/null or > /dev/null")
 
 
 async def _main(agent: Agent, perform: Callable[[Session], Awaitable[int]]) -> tuple[int, bool]:
@@ -93,7 +107,8 @@ def _has_loose_ends(session: Session) -> bool:
 def _say(error: BaseException, text: str, code: int) -> int:
     if os.environ.get(_DEBUG):
         traceback.print_exception(error)
-    print(f"loopctl: {one_line(text)}", file=sys.stderr)
+    with suppress(OSError):  # then nobody can be told
+        print(f"loopctl: {one_line(text)}", file=sys.stderr)
     return code
 
 

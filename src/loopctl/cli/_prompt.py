@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from loopctl.cli._screen import Screen
 from loopctl.cli._terminal import take_typed
-from loopctl.errors import UsageError
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -72,14 +71,7 @@ def make_prompt(screen: Screen, environ: Mapping[str, str]) -> Prompt:
     is_terminal = sys.stdin.isatty()
     if is_terminal and screen.can_rewrite and find_spec("prompt_toolkit") is not None:
         return EditedPrompt(has_colors=not environ.get("NO_COLOR"))
-    return LinePrompt(_descriptor_of_stdin(), screen if is_terminal else None, encoding=sys.stdin.encoding)
-
-
-def _descriptor_of_stdin() -> int:
-    try:
-        return sys.stdin.fileno()
-    except (AttributeError, ValueError, OSError) as error:  # closed when we were started, or since
-        raise UsageError("stdin is closed: a chat reads its messages there") from error
+    return LinePrompt(sys.stdin.fileno(), screen if is_terminal else None, encoding=sys.stdin.encoding)
 
 
 class EditedPrompt:

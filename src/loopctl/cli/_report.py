@@ -77,7 +77,14 @@ def failure_line(run: Run, shown: Amount | None = None) -> str:
     """Say why *run* failed or ended early, and what had already happened."""
     parts = summary(run, shown) if run.tool_calls or shown or run.stragglers else []
     already = f" [{'; '.join(parts)}]" if parts else ""
-    return one_line(f"{run.error}{already}")
+    return one_line(f"{_why(run)}{already}")
+
+
+def _why(run: Run) -> str:
+    if run.outcome != "max_turns":
+        return str(run.error)
+    turns = len(run.turns)
+    return f"after {turns} turn{'' if turns == 1 else 's'} the model still asked for tools: --max-turns allows more"
 
 
 def summary(run: Run, shown: Amount | None = None) -> list[str]:

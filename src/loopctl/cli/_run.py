@@ -18,7 +18,7 @@ from loopctl.cli._exit import COMPLETED, FAILED, code_of, silence
 from loopctl.cli._presses import Presses
 from loopctl.cli._render import Renderer
 from loopctl.cli._report import failure_line, stop_line
-from loopctl.cli._screen import Screen
+from loopctl.cli._screen import Screen, put
 from loopctl.cli._setup import is_still_busy
 from loopctl.cli._stopping import Stopping
 from loopctl.driver import RunHandle, Session
@@ -93,8 +93,7 @@ class _Writer:
         return self._try(self._text.fresh)
 
     def _put(self, line: str) -> None:
-        self._stdout.write(line)
-        self._stdout.flush()
+        put(self._stdout, line)
 
     def _try(self, write: Callable[[], None]) -> bool:
         try:

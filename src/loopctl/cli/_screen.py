@@ -15,13 +15,19 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
-__all__ = ["Screen", "cut", "one_row", "shorten"]
+from loopctl.errors import LoopError
+
+__all__ = ["OutputLost", "Screen", "cut", "one_row", "put", "shorten"]
 
 _STYLES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _ERASE = "\r\x1b[K"
 # Everything below space but tab and newline, DEL, the C1 controls, and what turns the direction of text around.
 _HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _ASCII = {"✓": "+", "✗": "x", "■": "#", "…": "...", "·": "-", "⋯": "..."}
+
+
+class OutputLost(LoopError):
+    """What was to be shown could not be written."""
 
 
 class Screen:
@@ -160,8 +166,24 @@ class Screen:
             self._column = (start + sum(map(_width, last))) % shutil.get_terminal_size().columns
 
     def _put(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        put(self._stream, text)
+
+
+def put(stream: TextIO, text: str) -> None:
+    """Write *text* to *stream*, at once.
+
+    Raises:
+        BrokenPipeError: Nobody reads it any more.
+        OutputLost: It takes nothing, for another reason.
+    """
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        name = str(getattr(stream, "name", "the output")).strip("<>")
+        raise OutputLost(f"{name} cannot be written: {error.strerror}") from error
 
 
 def shorten(text: str, length: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 
@@ -69,14 +70,18 @@ def ask(server, *more):
         (("run", "--model", "nobody:m", "hi"), ["no provider answers", "nobody:m", "openai:"]),
         (("run", "--model", "gpt-5.2", "hi"), ["gpt-5.2", 'Did you mean "openai:gpt-5.2"?']),
         (("run", "--model", "anthropic:x", "hi"), ["anthropic", "not built yet"]),
-        (("run", "--model", "openai:gpt-5.2", "hi"), ["needs an API key", "OPENAI_API_KEY"]),
+        (("run", "--model", "openai:gpt-5.2", "hi"), ["needs an API key: set OPENAI_API_KEY"]),
         (("run", "--model", "local:/nowhere/m.gguf", "hi"), ["/nowhere/m.gguf"]),
         (("run", "--base-url", "http://127.0.0.1:1/v1", "hi"), ["--base-url needs --model"]),
         (("run", "--base-url", "http://127.0.0.1:1/v1", "--model", "local", "hi"), ["--base-url does not go with"]),
         (("run", "--base-url", "nonsense", "--model", "m", "hi"), ["nonsense"]),
         (("run", "--max-turns", "0", "hi"), ["'0' is not a whole number from 1 on", "loopctl run --help"]),
         (("run", "--json", "--events", "hi"), ["not allowed with"]),
-        (("run",), ["INPUT"]),
+        (("run",), ["INPUT", "- reads it from stdin"]),
+        (("run", "--bogus", "hi"), ["--bogus", "See: loopctl run --help"]),
+        (("run", "--model", "locl", "hi"), ["known are local,", 'Did you mean "local"?']),
+        (("run", "--model", "opnai:m", "hi"), ['Did you mean "openai:m"?']),
+        (("run", "--model", "", "hi"), ["--model is empty"]),
         (("run", "--model", "m", "  "), ["nothing to ask"]),
         ((), ["required"]),
         (("dance",), ["dance"]),
@@ -90,11 +95,45 @@ def test_a_wrong_command_line_is_one_line_and_2(loopctl, arguments, words):
 
 
 @pytest.mark.parametrize(
+    ("redirection", "words"),
+    [
+        ("run --model local -- - <&-", "stdin is closed"),
+        ("chat --model local <&-", "stdin is closed"),
+        ("run --model local hi >&-", "stdout is closed"),
+    ],
+)
+def test_a_closed_stream_is_one_line_and_2(redirection, words):
+    done = shell(redirection)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(f"loopctl: {words}")
+
+
+@pytest.mark.parametrize("shape", ["", "--json", "--events"])
+def test_a_full_disk_is_one_line_and_1(shape):
+    with OpenAIServer(text("fine.")) as server:
+        done = shell(f"run --base-url {server.url} --model m {shape} hi > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr == "loopctl: stdout cannot be written: No space left on device\n"
+
+
+def shell(line):
+    return subprocess.run(
+        ["/bin/sh", "-c", f"{shlex.join(COMMAND)} {line}"],
+        capture_output=True,
+        text=True,
+        env=clean_environment(),
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
     ("spec", "words"),
     [
         ("nowhere:f", ["no module", "nowhere"]),
         ("works", ["works", "module:function"]),
         ("works:subtract", ["works:subtract", "no"]),
+        ("works:add,fail", ["'fail' does not name a tool", "works:add,works:fail"]),
         ("empty:value", ["empty:value", "int"]),
         ("raises_at_import:f", ["RuntimeError", "no database"]),
         ("leaves_at_import:f", ["leaves_at_import:f", "SystemExit(3)"]),

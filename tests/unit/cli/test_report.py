@@ -130,4 +130,6 @@ def test_a_failure_says_what_had_happened_if_anything_had():
     assert failure_line(failed("no", turns=[turn("a b c")]), Amount.of("a b c")) == "no [3 words shown]"
     calls = [call("save", CallStatus.COMPLETED)]
     error = MaxTurnsExceeded("out of turns")
-    assert failure_line(run("max_turns", error=error, calls=calls)) == "out of turns [tools: save completed]"
+    assert failure_line(run("max_turns", error=error, calls=calls, turns=[turn()])) == (
+        "after 1 turn the model still asked for tools: --max-turns allows more [tools: save completed]"
+    )
