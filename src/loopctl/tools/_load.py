@@ -32,13 +32,28 @@ def load_tools(text: str) -> list[Tool]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
         raise UsageError("no tools named: write module:function, several separated by commas")
+    _check_form(parts)
     return list(ToolRegistry(_load(part) for part in parts).values())
 
 
+def _check_form(parts: list[str]) -> None:
+    for part in parts:
+        if not all(part.partition(":")):
+            raise UsageError(f"{part!r} does not name a tool: write module:function{_correction(parts)}")
+
+
+def _correction(parts: list[str]) -> str:
+    """Write *parts* with the module of the one before where it was left out, if that makes each of them whole."""
+    module, written = "", []
+    for part in parts:
+        before, colon, after = part.partition(":")
+        module = before if colon else module
+        written.append(f"{module}:{after if colon else before}")
+    return f" for each: {','.join(written)}" if all(all(part.partition(":")) for part in written) else ""
+
+
 def _load(part: str) -> Any:
-    module_name, colon, path = part.partition(":")
-    if not colon or not module_name or not path:
-        raise UsageError(f"{part!r} does not name a tool: write module:function")
+    module_name, _, path = part.partition(":")
     module = _import(module_name, part)
     found: Any = module
     for name in path.split("."):

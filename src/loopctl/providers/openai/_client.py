@@ -76,8 +76,8 @@ class OpenAIModel:
         key = os.environ.get("OPENAI_API_KEY") if api_key is None else api_key
         if key is None and not is_loopback(url) and "authorization" not in map(str.lower, options.headers):
             raise UsageError(
-                f"{self._where} needs an API key: set OPENAI_API_KEY, or pass api_key= (an empty one if the server "
-                "takes none). A base_url on this machine needs none."
+                f"{self._where} needs an API key: set OPENAI_API_KEY (to nothing if the server takes none). "
+                "A server on this machine needs none."
             )
         self._clients = HttpClients(
             url, options, ({"authorization": f"Bearer {key}"} if key else {}) | dict(options.headers)
@@ -186,7 +186,7 @@ class OpenAIModel:
 def _checked_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise UsageError(f"base_url {url!r} is not an address: write it like http://127.0.0.1:8000/v1")
+        raise UsageError(f"the base URL {url!r} is not an address: write it like http://127.0.0.1:8000/v1")
     return url.rstrip("/")
 
 

@@ -34,18 +34,18 @@ _FINAL_KINDS = frozenset({
 })  # fmt: skip
 _NEXT_MOVES = {
     400: "The request itself was refused: the same one will be again.",
-    401: "The API key is missing or wrong: set OPENAI_API_KEY or pass api_key=.",
+    401: "The API key is missing or wrong: set OPENAI_API_KEY.",
     403: "This key may not use this model: use another key or another model.",
-    404: "Check the model's name, and that base_url ends where the server's API begins (most often in /v1).",
+    404: "Check the model's name, and that the base URL ends where the server's API begins (most often in /v1).",
     413: "The conversation is too long for this server: shorten it.",
     429: "It limits the rate: wait, then try again.",
 }
 _UNREACHABLE = {
-    "refused": "nothing listens there. Start the server, or correct base_url.",
-    "unresolved": "its host name is not known. Correct base_url, or check the network.",
+    "refused": "nothing listens there. Start the server, or correct the base URL.",
+    "unresolved": "its host name is not known. Correct the base URL, or check the network.",
     "tls": "no secure connection could be made. Check the certificates, or http:// against https://.",
     "timeout": "it gave no connection in time. Check the address and the network, then try again.",
-    "unreachable": "no connection could be made. Check base_url, the network and the proxy settings.",
+    "unreachable": "no connection could be made. Check the base URL, the network and the proxy settings.",
     "broken": "the connection was lost before it answered. Try again.",
 }
 
@@ -83,7 +83,7 @@ def unreadable(where: Where, status: int, content_type: str, body: bytes, detail
     kind = content_type.partition(";")[0] or "no content type"
     text = (
         f"{where} answered {status}, but what came is {detail} ({kind}): {_quote(body)}. "
-        "Check that base_url is an OpenAI-compatible API (most often it ends in /v1)."
+        "Check that the base URL is an OpenAI-compatible API (most often it ends in /v1)."
     )
     return ModelError(text, status=status)
 
@@ -96,9 +96,9 @@ def refused(where: Where, status: int, headers: Mapping[str, str], body: bytes) 
     if _OUT_OF_QUOTA in kinds:
         move = "The account is out of quota: check its plan and billing."
     elif status in _REDIRECTS:
-        move = f"It redirects to {headers.get('location', 'nowhere')}: use that address in base_url."
+        move = f"It redirects to {headers.get('location', 'nowhere')}: use that address as the base URL."
     else:
-        move = _NEXT_MOVES.get(status) or ("Try again later." if retryable else "Check the request and base_url.")
+        move = _NEXT_MOVES.get(status) or ("Try again later." if retryable else "Check the request and the base URL.")
     wait = "" if retry_after is None else f" It asks to wait {retry_after:g} s."
     text = f"{where} answered {status}: {said or _quote(body)}. {move}{wait}"
     return ModelError(text, status=status, retryable=retryable, retry_after=retry_after)

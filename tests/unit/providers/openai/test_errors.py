@@ -93,7 +93,7 @@ def test_long_words_are_cut() -> None:
 
 @pytest.mark.parametrize(
     ("status", "move"),
-    [(401, "OPENAI_API_KEY"), (403, "another key"), (404, "base_url"), (429, "wait"), (500, "later"), (418, "Check")],
+    [(401, "OPENAI_API_KEY"), (403, "another key"), (404, "base URL"), (429, "wait"), (500, "later"), (418, "Check")],
 )
 def test_the_next_move_is_named(status: int, move: str) -> None:
     assert move in str(refusal(status))
