@@ -24,7 +24,7 @@ class Attempt:
     mode: Mode
     budget: Budget = field(default_factory=Budget)
     wait: float = 0.0
-    """Seconds to wait before it is sent."""
+    """Seconds that are waited before it is sent."""
 
     def to_json(self) -> dict[str, Any]:
         """The attempt as a JSON object."""

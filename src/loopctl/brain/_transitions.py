@@ -189,7 +189,7 @@ def _again(state: State, attempt: Attempt) -> Step:
 
 
 def _send_again(state: State, _fact: Waited) -> Step:
-    return _send(state, replace(_attempt_of(state), wait=0.0))
+    return _send(state, _attempt_of(state))
 
 
 def _cancel(state: State, _fact: CancelRequested) -> Step:

@@ -207,6 +207,30 @@ def test_a_cancel_between_two_models_asks_no_second_one() -> None:
     assert second.requests == []
 
 
+def test_a_cancel_that_comes_with_the_failure_is_counted_of_nobody() -> None:
+    class Late(ModelError):
+        @property
+        def retry_after(self) -> float | None:  # type: ignore[override]
+            """Read when the brain is told: after the last checkpoint, and before the report."""
+            agent_session[0].signal.cancel("just now")
+            return None
+
+        @retry_after.setter
+        def retry_after(self, value: float | None) -> None:
+            pass
+
+    first, second = ScriptedModel([say("ha"), fail(Late("no", status=403))]), ScriptedModel("never")
+    agent = agent_of(first, second)
+    agent_session = [agent.session()]
+
+    async def main() -> None:
+        assert (await agent_session[0].start("a")).outcome == "cancelled"
+
+    virtual_run(main)
+    assert second.requests == []
+    assert agent.chain.breakers[0].failures == 0
+
+
 def test_each_turn_of_a_run_begins_with_the_preferred_model() -> None:
     async def look() -> str:
         """Look."""

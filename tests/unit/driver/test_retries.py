@@ -210,6 +210,20 @@ def test_a_configuration_that_is_wrong_is_neither_tried_again_nor_fallen_back_fr
     assert agent.chain.breakers[0].failures == 0
 
 
+def test_a_fault_of_our_own_after_a_failure_that_passed_is_not_blamed_on_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def torn(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    session = session_of(ScriptedModel(LOST, "fine"))
+    monkeypatch.setattr("loopctl.driver._perform.ModelReplied", torn)
+
+    run, _ = run_with_time(session)
+
+    assert "fault in loopctl: RuntimeError: a bug" in str(run.error)
+
+
 def test_a_stop_during_a_long_wait_ends_it_at_once_and_no_attempt_follows() -> None:
     """Case B7: the model asks for a minute; the cancel comes after 0.1 s, and the model is not called again."""
     model = ScriptedModel([say("ha"), limited(60)], "next")  # type: ignore[list-item]
