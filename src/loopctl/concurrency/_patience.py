@@ -18,6 +18,7 @@ class Patience:
     __slots__ = (
         "_each",
         "_first",
+        "_holds",
         "_is_stopped",
         "_loop",
         "_on_expired",
@@ -25,6 +26,7 @@ class Patience:
         "_start",
         "_timer",
         "_total",
+        "also",
         "expired",
         "last",
     )
@@ -35,12 +37,15 @@ class Patience:
         self._first = first
         self._each = each
         self._paused_at: float | None = None
+        self._holds = 0
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopped = False
         self.expired: str | None = None
         """Which limit was passed, in words; None while none was."""
         self.last: float | None = None
         """The loop time of the last event, set by who reads them; None before the first."""
+        self.also: Patience | None = None
+        """Another clock whose events count here too."""
 
     def start(self, loop: asyncio.AbstractEventLoop, on_expired: Callable[[], None]) -> None:
         """Begin to count; call *on_expired* once when a limit is passed."""
@@ -50,12 +55,15 @@ class Patience:
         self._arm()
 
     def pause(self) -> None:
-        """Stop the clock."""
-        self._paused_at = self._loop.time()
+        """Stop the clock; what stopped it more than once has to let it go as often."""
+        self._holds += 1
+        if self._paused_at is None:
+            self._paused_at = self._loop.time()
 
     def resume(self) -> None:
         """Let the clock go on where it stood."""
-        if self._paused_at is None:
+        self._holds -= 1
+        if self._paused_at is None or self._holds:
             return
         held = self._loop.time() - self._paused_at
         self._paused_at = None
@@ -86,11 +94,16 @@ class Patience:
         limits: list[tuple[float, str]] = []
         if self._total is not None:
             limits.append((self._start + self._total, f"not finished within {self._total:g} s"))
-        if self.last is not None and self._each is not None:
-            limits.append((self.last + self._each, f"no further event for {self._each:g} s"))
-        if self.last is None and self._first is not None:
+        last = self._latest()
+        if last is not None and self._each is not None:
+            limits.append((last + self._each, f"no further event for {self._each:g} s"))
+        if last is None and self._first is not None:
             limits.append((self._start + self._first, f"no first event within {self._first:g} s"))
         return min(limits, default=None)
+
+    def _latest(self) -> float | None:
+        seen = (self.last, None if self.also is None else self.also.last)
+        return max((moment for moment in seen if moment is not None), default=None)
 
     def _arm(self) -> None:
         due = self._due()

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from loopctl.cancel import CancelSignal, CancelToken
-from loopctl.concurrency import interrupts, run as run_bounded
+from loopctl.concurrency import Straggler, interrupts, run as run_bounded
 from loopctl.driver._config import RunConfig, refuse_unbuilt
 from loopctl.driver._models import resolve_model
 from loopctl.driver._session import Session
@@ -18,7 +18,7 @@ from loopctl.messages import Message, UserMessage
 from loopctl.model import Model
 from loopctl.observers import Observer, Observers, check_observers
 from loopctl.record import CancelReason, Run
-from loopctl.recovery import ModelRecovery, Recovery, ToolRecovery
+from loopctl.recovery import ModelRecovery, Recovery, ToolRecovery, ToolStrategy
 from loopctl.tools import Tool, ToolRegistry
 
 __all__ = ["Agent"]
@@ -37,7 +37,7 @@ class Agent:
         observers: Iterable[Observer] = (),
         middleware: Iterable[Any] = (),
         approve: Any = None,
-        recovery: Recovery | ModelRecovery | None = None,
+        recovery: Recovery | ModelRecovery | ToolRecovery | ToolStrategy | None = None,
         config: RunConfig | None = None,
     ) -> None:
         """Configure an agent; nothing is opened before the first run.
@@ -51,8 +51,9 @@ class Agent:
             observers: Functions that are called with each event of every run, in this order; see `loopctl.observers`.
             middleware: Not built yet: leave it empty.
             approve: Not built yet: leave it None.
-            recovery: What follows a failed model request: a `Recovery` or a `ModelRecovery`; None means the defaults.
-                A recovery of tools is not built yet.
+            recovery: What follows a failed model request, and a failed tool call: a `Recovery`, or one half of it (a
+                `ModelRecovery`, a `ToolRecovery`), or a strategy for tools; None means the defaults, in which no tool
+                call is tried twice.
             config: The bounds of its runs; None means `RunConfig()`.
 
         Raises:
@@ -76,8 +77,8 @@ class Agent:
         self.chain: Chain = Chain.of(each.name for each in self.models)
         """How the models did so far, in all sessions; replaced with each report."""
         self.recovery: Recovery = Recovery.of(recovery)
-        if self.recovery.tools != ToolRecovery():
-            refuse_unbuilt("Agent(recovery=…) of tools", None)
+        self._held: dict[str, Straggler] = {}
+        """The resources that abandoned tool calls still touch, in all sessions."""
         self.tools: ToolRegistry = ToolRegistry(tools)
         self.observers: Observers = check_observers(observers)
         self.instructions = instructions

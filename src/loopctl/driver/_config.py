@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from loopctl.concurrency import check_seconds
@@ -11,19 +11,15 @@ from loopctl.errors import LoopError, UsageError
 
 __all__ = ["RunConfig", "refuse_unbuilt"]
 
-_NOT_YET = ("deadline", "stall_timeout", "max_total_tokens", "dispatch", "max_concurrency")
+_DISPATCHES = ("sequential", "parallel")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunConfig:
     """The bounds of a run; all times in seconds, None where None is allowed means no bound.
 
-    `deadline`, `stall_timeout`, `max_total_tokens`, `dispatch` and `max_concurrency` accept only their default in this
-    version.
-
     Raises:
         UsageError: A value is out of its range; the text names it.
-        LoopError: A part that this version does not have was asked for.
     """
 
     max_turns: int = 50
@@ -31,11 +27,12 @@ class RunConfig:
     grace: float = 1.0
     """Seconds that stopped work gets to unwind before it is abandoned, 0 or more."""
     deadline: float | None = None
-    """Seconds from the start of each run to its cancel."""
+    """Seconds from the start of each run to its cancel (origin `deadline`)."""
     stall_timeout: float | None = None
-    """Seconds without an event or progress before the run is cancelled."""
+    """Seconds without an event or progress before the run is cancelled (origin `stall`)."""
     max_total_tokens: int | None = None
-    """Tokens after which the run is cancelled."""
+    """Tokens, of input and output together, after which no further request is made (origin `budget`); what a server
+    does not tell does not count."""
     turn_timeout: float | None = 300.0
     """Seconds for one whole model request."""
     first_event_timeout: float | None = 120.0
@@ -45,29 +42,30 @@ class RunConfig:
     stream: bool = True
     """False asks for whole replies, if the model has `complete`."""
     dispatch: Literal["sequential", "parallel"] = "sequential"
-    """How the calls of one reply are run."""
+    """How the calls of one reply are run: one after the other, or side by side where the tools allow it."""
     max_concurrency: int = 8
-    """Calls that may run at once in parallel dispatch."""
+    """Calls of one run that may go on at once in parallel dispatch, 1 or more."""
     keep_runs: int = 1000
     """Records that `Session.runs` keeps; older ones are dropped."""
 
     def __post_init__(self) -> None:
         """Check every value."""
-        for name in ("max_turns", "keep_runs"):
+        for name in ("max_turns", "keep_runs", "max_concurrency", "max_total_tokens"):
             value = getattr(self, name)
+            if value is None and name == "max_total_tokens":
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise UsageError(f"RunConfig.{name} is a whole number from 1 on, not {value!r}")
         if not isinstance(self.stream, bool):
             raise UsageError(f"RunConfig.stream is True or False, not {self.stream!r}")
+        if self.dispatch not in _DISPATCHES:
+            raise UsageError(f"RunConfig.dispatch is 'sequential' or 'parallel', not {self.dispatch!r}")
         self._check_times()
-        for field in fields(self):
-            if field.name in _NOT_YET and getattr(self, field.name) != field.default:
-                refuse_unbuilt(f"RunConfig.{field.name}", field.default)
 
     def _check_times(self) -> None:
         if not math.isfinite(check_seconds("RunConfig.grace", self.grace)):
             raise UsageError("RunConfig.grace is finite: a stop has a bound. Give seconds, for instance 1.0")
-        for name in ("turn_timeout", "first_event_timeout", "event_timeout"):
+        for name in ("deadline", "stall_timeout", "turn_timeout", "first_event_timeout", "event_timeout"):
             value = getattr(self, name)
             if value is not None and check_seconds(f"RunConfig.{name}", value) == 0:
                 raise UsageError(f"RunConfig.{name} is more than 0 seconds, or None for no limit")

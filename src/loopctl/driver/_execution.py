@@ -22,6 +22,7 @@ from loopctl.driver._finalize import finalize
 from loopctl.driver._loop import Ended, drive
 from loopctl.driver._perform import Performer
 from loopctl.driver._scratchpad import Scratchpad
+from loopctl.driver._watchdogs import Watchdogs
 from loopctl.errors import Cancelled, UsageError
 from loopctl.messages import UserMessage
 from loopctl.observers import Observers, notify
@@ -83,6 +84,8 @@ class Execution:
         self.observers: Observers = agent.observers
         tell = functools.partial(notify, self.observers) if self.observers else None
         self.fanout: Fanout = Fanout(self.loop, self.token, self._on_deserted, tell)
+        self.watchdogs: Watchdogs = Watchdogs(self.config, self.cancel)
+        self.fanout.clocks = self.watchdogs.clocks
         self.started_at: float = epoch()
         self.started: float = monotonic()
         self.run: Run | None = None
@@ -92,6 +95,7 @@ class Execution:
     def start(self) -> None:
         """Make the run's task; nothing of it runs before the loop's next turn."""
         _running.add(self)
+        self.watchdogs.start(self.loop)
         self._task = spawn(self._main(), self.loop, f"loopctl {self.id}")
         self._task.add_done_callback(self._on_task_done)
 
@@ -122,6 +126,11 @@ class Execution:
         error = None if straggler.error is None else describe(straggler.error)
         notify(self.observers, StragglerEnded(self.id, straggler.record(), result, error))
 
+    def tell(self, event: Event) -> None:
+        """Hand *event*, a sign of life for which nobody waits, to the readers that have room."""
+        self.watchdogs.touch()
+        self.fanout.tell(event)
+
     async def emit(self, event: Event) -> None:
         """Hand *event* to the readers, waiting for the slow ones.
 
@@ -131,6 +140,7 @@ class Execution:
         Cancellation:
             The checkpoint `DELIVERY`.
         """
+        self.watchdogs.touch()
         await self.fanout.deliver(event)
         scratch = self.scratch
         match event:
@@ -227,6 +237,7 @@ class Execution:
             self._end(None)
 
     def _end(self, ended: Ended | None, error: BaseException | None = None) -> None:
+        self.watchdogs.stop()
         run, closings = finalize(self, ended, error)
         self.run = run
         self.session._record(self, run)

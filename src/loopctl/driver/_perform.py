@@ -24,7 +24,7 @@ from loopctl.brain import (
     Wait,
     Waited,
 )
-from loopctl.concurrency import Ending, Patience, TaskWork, epoch, sleep, supervise
+from loopctl.concurrency import Ending, Patience, TaskWork, draw, epoch, sleep, supervise
 from loopctl.driver._failures import check, exhausted, fact_of, truncated, wrapped
 from loopctl.driver._scratchpad import OpenTurn
 from loopctl.errors import Cancelled, LoopError, ModelError
@@ -39,8 +39,9 @@ from loopctl.record import (
     TurnStarted,
     Urgency,
 )
+from loopctl.recovery import ToolFailure, ToolGivenUp, ToolRetry
 from loopctl.streaming import Accumulator, Attempt, pump
-from loopctl.tools import Round, run_sequentially
+from loopctl.tools import Round, run_in_waves, run_sequentially
 
 if TYPE_CHECKING:
     from loopctl.driver._execution import Execution
@@ -113,10 +114,20 @@ class Performer:
             grace=run.grace,
             note=run.scratch.note,
             emit=run.emit,
-            offer=run.fanout.tell,
+            offer=run.tell,
             abandoned=run.keep,
+            decide=self._decide,
+            held=run.session.agent._held,
         )
-        return ToolsFinished(await run_sequentially(effect.calls, into), run.moment())
+        if run.config.dispatch == "parallel":
+            results = await run_in_waves(effect.calls, into, run.config.max_concurrency)
+        else:
+            results = await run_sequentially(effect.calls, into)
+        return ToolsFinished(results, run.moment())
+
+    def _decide(self, failure: ToolFailure) -> ToolRetry | ToolGivenUp:
+        recovery = self._run.session.agent.recovery.tools
+        return recovery.decide(failure, jitter=draw(recovery.jitter))
 
     def _report(self, effect: Report) -> None:
         run = self._run
@@ -183,6 +194,7 @@ class Performer:
     async def _begin_turn(self, number: int, model: Model) -> OpenTurn:
         run = self._run
         await run.tell_turn_ended()
+        run.watchdogs.spent(run.scratch.usage())
         run.scratch.place = Checkpoint.TURN_ENTRY
         run.poll(Checkpoint.TURN_ENTRY)
         turn = OpenTurn(number, model.name, epoch(), Accumulator(run.id), run.brain.call_ids)
@@ -202,6 +214,7 @@ class Performer:
         run = self._run
         config = run.config
         patience = Patience(config.turn_timeout, config.first_event_timeout, config.event_timeout)
+        run.watchdogs.follow(patience)
         turn.was_streamed = True
         attempt = Attempt(turn.reply, run.token, patience, tidy_within=config.grace)
         stream = pump(turn.asking(lambda: model.stream(request)), attempt, run.fanout)

@@ -122,7 +122,7 @@ class _Watch(_Queue):
 class Fanout:
     """Where a run puts its events."""
 
-    __slots__ = ("_bound", "_end", "_on_deserted", "_space", "_token", "_watch", "loop", "takers", "was_cut")
+    __slots__ = ("_bound", "_end", "_on_deserted", "_space", "_token", "_watch", "clocks", "loop", "takers", "was_cut")
 
     def __init__(
         self,
@@ -150,6 +150,8 @@ class Fanout:
         self._watch: _Watch | None = None
         if tell is not None:
             self._watch = self.takers[0] = _Watch(token, tell)
+        self.clocks: tuple[Patience, ...] = ()
+        """What stands still while a reader holds the run back."""
         self.was_cut: bool = False
         """True if a delivery was ended by a cancellation: that is where the run was caught."""
 
@@ -191,15 +193,16 @@ class Fanout:
         """
         if self.offer(event):
             return
-        if patience is not None:
-            patience.pause()
+        clocks = self.clocks if patience is None else (*self.clocks, patience)
+        for clock in clocks:
+            clock.pause()
         try:
             while not self.offer(event):
                 self._space = self.loop.create_future()
                 await self._wait(self._space)
         finally:
-            if patience is not None:
-                patience.resume()
+            for clock in clocks:
+                clock.resume()
 
     async def _wait(self, space: asyncio.Future[None]) -> None:
         ending = await supervise(
