@@ -20,7 +20,7 @@ help: ## What there is
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 chat: $(CHAT) ## Talk to a real model on this machine; Ctrl-C stops it (ARGS='...')
-	@$(BIN)/loopctl chat --model local $(ARGS)
+	@$(BIN)/python scripts/foreground.py $(BIN)/loopctl chat --model local $(ARGS)
 
 test: $(DEV) ## All tests (ARGS='-k name')
 	@$(BIN)/python -m pytest $(ARGS)

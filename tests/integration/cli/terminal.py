@@ -15,6 +15,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -46,12 +47,14 @@ def clean_environment(**changes: str) -> dict[str, str]:
 class Terminal:
     """A command in a terminal of its own."""
 
-    def __init__(self, *arguments: str, cwd: Path | None = None, **environment: str) -> None:
-        """Start `loopctl` with *arguments*."""
+    def __init__(
+        self, *arguments: str, cwd: Path | None = None, command: Sequence[str] = COMMAND, **environment: str
+    ) -> None:
+        """Start *command*, which is `loopctl`, with *arguments*."""
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 400, 0, 0))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _TAKE_TERMINAL, *COMMAND, *arguments],
+            [sys.executable, "-c", _TAKE_TERMINAL, *command, *arguments],
             stdin=slave,
             stdout=slave,
             stderr=slave,
