@@ -20,7 +20,7 @@ __all__ = ["interrupts"]
 
 Stop = Callable[[CancelReason], object]
 
-_stops: list[Stop] = []
+_inside: list[Arrivals] = []
 _previous: dict[int, Any] = {}
 _OURS = {
     signal.SIGINT: CancelReason("user", "Ctrl-C", "SIGINT"),
@@ -28,8 +28,20 @@ _OURS = {
 }
 
 
+class Arrivals:
+    """What has come while the block ran."""
+
+    __slots__ = ("is_fatal", "stop")
+
+    def __init__(self, stop: Stop) -> None:
+        """Remember whom to tell."""
+        self.stop = stop
+        self.is_fatal: bool = False
+        """True once a SIGTERM came that nobody but us handles: without us it would have ended the process."""
+
+
 @contextmanager
-def interrupts(stop: Stop) -> Iterator[None]:
+def interrupts(stop: Stop) -> Iterator[Arrivals]:
     """Call *stop* with a reason for each SIGINT and SIGTERM while the block runs.
 
     Args:
@@ -38,18 +50,22 @@ def interrupts(stop: Stop) -> Iterator[None]:
             innermost first.
 
     In another than the main thread nothing is installed: signals do not arrive there.
+
+    Returns:
+        As a context manager: what has arrived, kept up to date.
     """
+    arrivals = Arrivals(stop)
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield arrivals
         return
-    _stops.append(stop)
-    if len(_stops) == 1:
+    _inside.append(arrivals)
+    if len(_inside) == 1:
         _install()
     try:
-        yield
+        yield arrivals
     finally:
-        _stops.remove(stop)
-        if not _stops:
+        _inside.remove(arrivals)
+        if not _inside:
             _restore()
 
 
@@ -71,8 +87,9 @@ def _restore() -> None:
 
 def _handle(number: int, frame: FrameType | None) -> None:
     reason = _OURS[signal.Signals(number)]
-    for stop in reversed(_stops):
-        stop(reason)
     previous = _previous.get(number)
+    for arrivals in reversed(_inside):
+        arrivals.is_fatal |= number == signal.SIGTERM and previous is signal.SIG_DFL
+        arrivals.stop(reason)
     if callable(previous) and previous is not signal.default_int_handler:
         previous(number, frame)

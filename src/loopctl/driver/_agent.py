@@ -12,7 +12,7 @@ from loopctl.concurrency import Straggler, interrupts, run as run_bounded
 from loopctl.driver._config import RunConfig, refuse_unbuilt
 from loopctl.driver._models import resolve_model
 from loopctl.driver._session import Session
-from loopctl.errors import UsageError
+from loopctl.errors import Cancelled, UsageError
 from loopctl.fallback import Chain
 from loopctl.messages import Message, UserMessage
 from loopctl.model import Model
@@ -22,6 +22,9 @@ from loopctl.recovery import ModelRecovery, Recovery, ToolRecovery, ToolStrategy
 from loopctl.tools import Tool, ToolRegistry
 
 __all__ = ["Agent"]
+
+_TERMINATED = 128 + 15
+"""What a shell reports of a process that SIGTERM ended."""
 
 
 class Agent:
@@ -103,8 +106,9 @@ class Agent:
     def run_sync(self, input: str | UserMessage, *, signal: CancelSignal | CancelToken | None = None) -> Run:
         """Run to the end, from a script without an event loop.
 
-        In the main thread the first Ctrl-C (or SIGTERM, with the origin `shutdown`) stops the run, the second raises
-        `KeyboardInterrupt`. The handlers that were there before are put back.
+        In the main thread the first Ctrl-C stops the run, the second raises `KeyboardInterrupt`. SIGTERM stops the run
+        too (origin `shutdown`), and then ends the program, unless it has a handler of its own for it. The handlers
+        that were there before are put back, and functions among them are still called.
 
         Args:
             input: What the person says.
@@ -118,6 +122,7 @@ class Agent:
             LoopError: It failed, or ran out of turns.
             UsageError: An event loop is running in this thread: await `Session.run` there.
             KeyboardInterrupt: Ctrl-C was pressed again.
+            SystemExit: The process was asked to terminate; its code is 143, its cause the `Cancelled`.
 
         Cancellation:
             Not a coroutine.
@@ -135,8 +140,13 @@ class Agent:
                 raise KeyboardInterrupt
             is_pressed = True
 
-        with interrupts(stop):
-            return run_bounded(session.run(input, signal=signal))
+        with interrupts(stop) as arrived:
+            try:
+                return run_bounded(session.run(input, signal=signal))
+            except Cancelled as stopped:
+                if arrived.is_fatal:  # whoever asked the process to end must not see it go on after `except Cancelled`
+                    raise SystemExit(_TERMINATED) from stopped
+                raise
 
     async def aclose(self) -> None:
         """Close what the models hold open: connections, local servers; idempotent.

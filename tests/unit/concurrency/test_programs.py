@@ -117,6 +117,9 @@ def test_ctrl_c_stops_run_sync_and_a_second_one_leaves() -> None:
                 agent.run_sync("go")
             except Cancelled as stopped:
                 print(stopped.reason.origin == origin, stopped.run.partial_text)
+            except SystemExit as ended:
+                stopped = ended.__cause__
+                print(stopped.reason.origin == origin and ended.code == 143, stopped.run.partial_text)
         print(before == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)))
 
         async def refuse() -> str:
@@ -291,3 +294,30 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
     finally:
         signal.signal(signal.SIGINT, original)
     assert stops == []
+
+
+def test_a_terminated_script_ends_after_its_run_has_ended() -> None:
+    """SIGTERM is not swallowed by a script that catches Cancelled, unless it handles SIGTERM itself."""
+    source = """
+        agent = Agent(ScriptedModel([say("x"), stall()], [say("x"), stall()], "never"))
+        heard = []
+        signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+        threading.Timer(0.2, os.kill, args=(os.getpid(), signal.SIGTERM)).start()
+        try:
+            agent.run_sync("go")
+        except Cancelled as stopped:
+            print(stopped.reason.origin, heard == [signal.SIGTERM])
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        threading.Timer(0.2, os.kill, args=(os.getpid(), signal.SIGTERM)).start()
+        try:
+            agent.run_sync("go")
+        except Cancelled:
+            print("swallowed")
+        finally:
+            print("finally")
+        print(agent.run_sync("go").output)
+        """
+    done = program(source)
+    assert done.stdout.splitlines() == ["shutdown True", "finally"]
+    assert done.stderr == ""
+    assert done.returncode == 143
