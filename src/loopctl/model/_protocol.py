@@ -18,7 +18,8 @@ class Model(Protocol):
     Optional, looked for by name:
 
     - `async def complete(self, request) -> Sequence[Delta]`: the same reply from one non-streaming request, used
-      with `RunConfig(stream=False)`. Without it the engine streams all the same.
+      with `RunConfig(stream=False)`, and once more after streaming gave up (checkpoint `RESCUE`). Without it the
+      engine streams all the same, and rescues nothing.
     - `async def prepare(self) -> None`: awaited before the first request (checkpoint `SETUP`), for instance to start
       a local server. Called before every request, so it returns at once when there is nothing to do. If it is
       cancelled it leaves nothing half-open.
