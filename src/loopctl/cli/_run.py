@@ -47,9 +47,9 @@ async def run_once(session: Session, text: str, shape: Shape, presses: Presses, 
     is_written = writer.end(run)
     if run.stop is not None:
         busy = await is_still_busy(session.agent.model, run)
-        notes.line(f"loopctl: {stop_line(run, writer.shown, is_busy=busy)}", "yellow")
+        notes.tell(f"loopctl: {stop_line(run, writer.shown, is_busy=busy)}", "yellow")
     elif run.error is not None:
-        notes.line(f"loopctl: {failure_line(run)}", "red")
+        notes.tell(f"loopctl: {failure_line(run)}", "red")
     return code_of(run) or (COMPLETED if is_written else FAILED)
 
 

@@ -144,7 +144,7 @@ def test_the_second_press_while_it_is_stopping_leaves_at_once(tmp_path):
         terminal.expect("refuse has begun")
         terminal.send(CTRL_C)
         terminal.expect("refuse was asked to end")  # before that the two could count as one
-        terminal.expect(r"\n■ stopping refuse… \(Ctrl-C again leaves\)\n")
+        terminal.expect(r"■ stopping refuse… \(Ctrl-C again leaves\)\n")
         terminal.send(CTRL_C)
         terminal.expect(r'\n■ left at once; still running, effect unknown: refuse\(path="x"\)\n')
         assert terminal.wait() == 130
@@ -230,6 +230,8 @@ def test_sigterm_stops_what_runs_and_exits_143():
         os.kill(terminal.process.pid, signal.SIGTERM)
         terminal.expect(r"■ stopped by SIGTERM in the middle of the reply")
         assert terminal.wait() == 143
+        assert terminal.text.count("SIGTERM") == 1
+        assert "/adopt" not in terminal.text
         server.wait_for(lambda server: server.disconnects == 1)
 
 
@@ -237,6 +239,7 @@ def test_sigterm_at_the_prompt_exits_143(term):
     with OpenAIServer() as server, chat(server, TERM=term) as terminal:
         terminal.expect(PROMPT)
         os.kill(terminal.process.pid, signal.SIGTERM)
+        terminal.expect(r"\nstopped by SIGTERM\n")
         assert terminal.wait() == 143
         assert "Traceback" not in terminal.text
 
@@ -259,6 +262,25 @@ def test_a_failure_is_one_line_and_the_chat_goes_on():
         terminal.expect(PROMPT)
         terminal.send("hi\r")
         terminal.expect("fine.")
+        terminal.expect(PROMPT)
+        terminal.send(CTRL_D)
+        assert terminal.wait() == 0
+
+
+def test_a_failure_after_something_was_done_says_that_it_can_be_kept(tmp_path):
+    (tmp_path / "stubborn.py").write_text(TOOLS)
+    script = [calls(("add", {"a": 2, "b": 3})), error(400, "no more"), text("fine.")]
+    with OpenAIServer(script) as server, chat(server, "--tools", "stubborn:add", cwd=tmp_path) as terminal:
+        terminal.expect(PROMPT)
+        terminal.send("hi\r")
+        terminal.expect(r"answered 400: no more.* \[tools: add completed\]\n")
+        terminal.expect("/adopt keeps")
+        terminal.expect(PROMPT)
+        terminal.send("/adopt\r")
+        terminal.expect(
+            r"Kept: your message; the tool calls with what is known of them: add completed\. "
+            r"The model is not told that it failed\."
+        )
         terminal.expect(PROMPT)
         terminal.send(CTRL_D)
         assert terminal.wait() == 0
