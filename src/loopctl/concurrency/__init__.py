@@ -9,6 +9,7 @@ from loopctl.concurrency._runner import run
 from loopctl.concurrency._scope import scope
 from loopctl.concurrency._sleep import breathe, sleep
 from loopctl.concurrency._straggler import Straggler, settle
+from loopctl.concurrency._together import together
 from loopctl.concurrency._work import ForeignWork, TaskWork, ThreadWork, Work, spawn
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "spawn",
     "stop_reason",
     "supervise",
+    "together",
 ]

@@ -6,7 +6,7 @@ a `ToolError` whose text lets it do better.
 
 from loopctl.tools._context import ToolContext
 from loopctl.tools._decorator import ToolOptions, tool
-from loopctl.tools._dispatch import Round, render_late, run_sequentially
+from loopctl.tools._dispatch import Round, render_late, run_in_waves, run_sequentially
 from loopctl.tools._load import load_tools
 from loopctl.tools._registry import ToolRegistry
 from loopctl.tools._render import render
@@ -21,6 +21,7 @@ __all__ = [
     "load_tools",
     "render",
     "render_late",
+    "run_in_waves",
     "run_sequentially",
     "tool",
 ]

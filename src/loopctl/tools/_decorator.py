@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from loopctl.errors import LoopError, UsageError
-from loopctl.tools._tool import Tool
+from loopctl.tools._tool import Resource, Tool, names_of
 
 __all__ = ["ToolOptions", "tool"]
 
@@ -19,16 +19,18 @@ R = TypeVar("R")
 
 
 class ToolOptions(TypedDict, total=False):
-    """What `tool` can be told; everything has a default. From `parallel` on, this version accepts only the default."""
+    """What `tool` can be told; everything has a default. From `read_only` on, this version accepts only the default."""
 
     name: str | None
     """What the model calls it (default: the function's name)."""
     description: str | None
     """What the model is told that it does (default: the docstring without its sections on parameters and errors)."""
-    parallel: bool
-    """May run beside other calls of the same reply (default False)."""
-    resource: str | Callable[[Mapping[str, Any]], str] | None
-    """What it touches, so that two calls never touch it at once (default None)."""
+    parallel: bool | Callable[[Mapping[str, Any]], bool]
+    """May run beside other calls of the same reply; or a function that says it of a call's arguments, which come as the
+    model sent them (default False)."""
+    resource: Resource | Callable[[Mapping[str, Any]], Resource]
+    """What it touches, so that two calls never touch it at once: a name, several, or a function that gives them for a
+    call's arguments, which come as the model sent them (default None)."""
     read_only: bool
     """Changes nothing (default False)."""
     approval: bool
@@ -43,9 +45,8 @@ class ToolOptions(TypedDict, total=False):
     """Seconds that a call with `on_cancel="finish"` has (default None)."""
 
 
+_BUILT = ("name", "description", "parallel", "resource")
 _NOT_BUILT: dict[str, Any] = {
-    "parallel": False,
-    "resource": None,
     "read_only": False,
     "approval": False,
     "timeout": None,
@@ -93,7 +94,7 @@ def tool(
 
 def _check(options: ToolOptions) -> None:
     for option, value in options.items():
-        if option in {"name", "description"}:
+        if option in _BUILT:
             continue
         if option not in _NOT_BUILT:
             known = ", ".join(ToolOptions.__annotations__)
@@ -103,7 +104,14 @@ def _check(options: ToolOptions) -> None:
                 f"@tool({option}={value!r}) is not built yet in this version of loopctl: leave it out"
                 f" (its default is {_NOT_BUILT[option]!r})"
             )
+    parallel: object = options.get("parallel", False)
+    if not isinstance(parallel, bool) and not callable(parallel):
+        raise UsageError(f"@tool(parallel={parallel!r}): give True, False, or a function of a call's arguments.")
+    resource = options.get("resource")
+    if not callable(resource):
+        names_of(resource, "@tool")
 
 
 def _built(options: ToolOptions) -> dict[str, Any]:
-    return {"name": options.get("name"), "description": options.get("description")}
+    given: Mapping[str, Any] = options
+    return {option: given[option] for option in _BUILT if option in given}

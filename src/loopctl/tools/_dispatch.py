@@ -1,29 +1,36 @@
-"""Run the calls of one reply, one after the other.
+"""Run the calls of one reply: one after the other, or in waves.
 
 Invariants: the token is polled before each call, and a call that was not begun stays `not_started`; each call that
 was begun is recorded with its one status before anything is raised; nothing here decides what the model is told next.
+A retry is the same call: one `ToolStarted`, one `ToolFinished`, one idempotency key.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loopctl.cancel import CancelToken
 from loopctl.concurrency import (
     Ending,
+    ForeignWork,
     Grace,
     Straggler,
     TaskWork,
     ThreadWork,
     Work,
+    breathe,
     describe,
     epoch,
+    sleep,
     stop_reason,
     supervise,
+    together,
 )
 from loopctl.errors import Cancelled, ToolError
 from loopctl.messages import ToolCall, ToolResult
@@ -37,12 +44,16 @@ from loopctl.record import (
     ToolStarted,
     Urgency,
 )
+from loopctl.recovery import ToolFailure, ToolGivenUp, ToolRetry
 from loopctl.tools._context import ToolContext
 from loopctl.tools._render import render
 from loopctl.tools._text import encodable
 from loopctl.tools._tool import Tool
+from loopctl.tools._waves import Wish, plan
 
-__all__ = ["Round", "render_late", "run_sequentially"]
+__all__ = ["Round", "render_late", "run_in_waves", "run_sequentially"]
+
+_log = logging.getLogger("loopctl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,12 @@ class Round:
     """Hands an event to the readers that have room; never waits. Called on the loop."""
     abandoned: Callable[[Straggler], None]
     """Keeps a straggler."""
+    decide: Callable[[ToolFailure], ToolRetry | ToolGivenUp]
+    """Says what follows a failed attempt; the application's strategy runs in it."""
+    held: dict[str, Straggler]
+    """Resources that abandoned calls still touch, of this run and of others."""
+    busy: dict[str, str] = field(default_factory=dict)
+    """Resources that running calls of this round touch, and the ids of those calls."""
 
 
 async def run_sequentially(calls: tuple[ToolCall, ...], into: Round) -> tuple[ToolResult, ...]:
@@ -70,53 +87,215 @@ async def run_sequentially(calls: tuple[ToolCall, ...], into: Round) -> tuple[To
         One result for each call.
 
     Raises:
-        Cancelled: The token fired: at `BETWEEN_CALLS`, `TOOL_CALL` or `DELIVERY`.
+        Cancelled: The token fired: at `BETWEEN_CALLS`, `TOOL_CALL`, `RECOVERY_WAIT` or `DELIVERY`.
 
     Cancellation:
         A checkpoint before and during each call.
     """
     results = []
     for call in calls:
-        if into.token.is_cancelled():
-            raise Cancelled(stop_reason(into.token), Checkpoint.BETWEEN_CALLS)
-        results.append(await _run_one(call, into))
+        _poll(into, Checkpoint.BETWEEN_CALLS)
+        results.append(await _Call(call, into).run())
     return tuple(results)
 
 
-async def _run_one(call: ToolCall, into: Round) -> ToolResult:
-    record = ToolCallRecord(call.id, call.name, call.arguments, CallStatus.NOT_STARTED)
-    await into.emit(ToolStarted(record, into.run_id))
-    tool = into.tools[call.name]
+async def run_in_waves(calls: tuple[ToolCall, ...], into: Round, limit: int) -> tuple[ToolResult, ...]:
+    """Run *calls*, side by side those that may, at most *limit* of them at once.
+
+    Returns:
+        One result for each call, in the order of *calls*.
+
+    Raises:
+        Cancelled: The token fired: at the innermost wait of the first call that was running, in the order of *calls*;
+            at `WAVE` if none was.
+
+    Cancellation:
+        A checkpoint at the top of each wave, before each queued call and during each call.
+    """
+    results: dict[int, ToolResult] = {}
+    for wave in plan([_wish(into.tools[call.name], call.arguments) for call in calls]):
+        _poll(into, Checkpoint.WAVE)
+        if len(wave) == 1:
+            results[wave[0]] = await _Call(calls[wave[0]], into).run()
+            continue
+        door = replace(into, emit=_Door(into).emit)
+        works = [functools.partial(_run_queued, calls[index], door) for index in wave]
+        results.update(zip(wave, await together(works, limit=limit, name="loopctl call"), strict=True))
+    return tuple(results[index] for index in range(len(calls)))
+
+
+async def _run_queued(call: ToolCall, into: Round) -> ToolResult:
+    _poll(into, Checkpoint.WAVE)
+    return await _Call(call, into, has_siblings=True).run()
+
+
+def _poll(into: Round, at: Checkpoint) -> None:
+    if into.token.is_cancelled():
+        raise Cancelled(stop_reason(into.token), at)
+
+
+def _wish(tool: Tool, arguments: Mapping[str, Any]) -> Wish:
+    """What the tool says of a call; a call of which it cannot say it runs alone."""
     try:
-        arguments = tool.bind(call.arguments)
-    except Exception as error:  # validators of the tool's own types run here, and may raise `Cancelled` for one
-        record = replace(record, status=CallStatus.FAILED, result=_describe(error))
-        into.note(record)
-    else:
-        record = await _attempt(tool, arguments, record, into)
-    await into.emit(ToolFinished(record, into.run_id))
-    return ToolResult(call.id, record.result or "", is_error=record.status is not CallStatus.COMPLETED)
+        return tool.wish(arguments)
+    except Exception:  # what a tool declares may be a function of the application
+        _log.warning("tool %s cannot say what a call may run beside: the call runs alone", tool.name, exc_info=True)
+        return Wish()
 
 
-async def _attempt(tool: Tool, arguments: dict[str, Any], record: ToolCallRecord, into: Round) -> ToolCallRecord:
-    report = _Report(record, into)
-    context = ToolContext(record.id, record.name, into.token, f"{into.run_id}:{record.id}", report)
-    started = replace(record, attempts=1, started_at=epoch())
-    ending = await supervise(
-        _work(tool, arguments, context),
-        into.token,
-        grace=into.grace,
-        at=Checkpoint.TOOL_CALL,
-        at_least=Urgency.DRAIN,
-    )
-    report.is_open = False
-    ended = record if ending.how == "not_started" else _ended(started, ending)
-    into.note(ended)
-    if ending.straggler is not None:
-        ending.straggler.name, ending.straggler.call_id = record.name, record.id
-        into.abandoned(ending.straggler)
-    ending.raise_if_stopped()
-    return ended
+class _Door:
+    """Lets the calls of one wave hand over their events one at a time, as a run does that has one call."""
+
+    def __init__(self, into: Round) -> None:
+        self._into = into
+        self._busy: asyncio.Future[None] | None = None
+
+    async def emit(self, event: Event) -> None:
+        while self._busy is not None:
+            ending = await supervise(
+                ForeignWork(self._busy),
+                self._into.token,
+                grace=Grace(0),
+                at=Checkpoint.DELIVERY,
+                at_least=Urgency.DRAIN,
+            )
+            ending.raise_if_stopped()
+        passed = self._busy = asyncio.get_running_loop().create_future()
+        try:
+            await self._into.emit(event)
+        finally:
+            self._busy = None
+            passed.set_result(None)
+
+
+class _Call:
+    """One call, from the event of its start to the event of its end."""
+
+    def __init__(self, call: ToolCall, into: Round, *, has_siblings: bool = False) -> None:
+        self._call = call
+        self._into = into
+        self._tool = into.tools[call.name]
+        self._arguments = call.arguments
+        """Those of the current attempt."""
+        self._has_siblings = has_siblings
+        self._record = ToolCallRecord(call.id, call.name, call.arguments, CallStatus.NOT_STARTED)
+
+    async def run(self) -> ToolResult:
+        """Run it, and run it again as often as the recovery says."""
+        into = self._into
+        await into.emit(ToolStarted(self._record, into.run_id))
+        if self._has_siblings:  # those that begin together are all announced before the first of them does anything
+            await breathe()
+            _poll(into, Checkpoint.WAVE)
+        attempt = 1
+        while (after := await self._attempt(attempt)) is not None:
+            await sleep(after, into.token, at=Checkpoint.RECOVERY_WAIT, at_least=Urgency.DRAIN)
+            attempt += 1
+        record = self._record
+        await into.emit(ToolFinished(record, into.run_id))
+        return ToolResult(record.id, record.result or "", is_error=record.status is not CallStatus.COMPLETED)
+
+    async def _attempt(self, number: int) -> float | None:
+        """Try once.
+
+        Returns:
+            Seconds to wait before the next attempt; None if there is none.
+        """
+        record = replace(self._record, arguments=self._arguments)
+        error: BaseException | None = None
+        is_running = False
+        try:
+            bound = self._tool.bind(self._arguments)
+            resources = self._claim()
+        except Exception as unfit:  # validators of the tool's own types run here, and may raise `Cancelled` for one
+            error = unfit
+            self._note(replace(record, status=CallStatus.FAILED, result=_describe(unfit)))
+        else:
+            ending = await self._supervise(bound, resources)
+            error, is_running = ending.error, ending.straggler is not None
+            self._note(self._record if ending.how == "not_started" else _ended(_begun(record), ending))
+            ending.raise_if_stopped()
+        if self._record.status is not CallStatus.FAILED:
+            return None
+        known = error if isinstance(error, Exception) else None
+        call = replace(self._call, arguments=self._arguments)
+        return self._recover(ToolFailure(call, self._record.result or "", number, known, is_running))
+
+    def _note(self, record: ToolCallRecord) -> None:
+        self._record = record
+        self._into.note(record)
+
+    def _recover(self, failure: ToolFailure) -> float | None:
+        try:
+            decision = self._into.decide(failure)
+        except Exception:  # the application's strategy runs here
+            _log.warning("the recovery of %s failed: its error goes to the model", failure.call.name, exc_info=True)
+            return None
+        if isinstance(decision, ToolRetry):
+            self._arguments = decision.arguments
+            return decision.after
+        self._note(replace(self._record, result=encodable(decision.text)))
+        return None
+
+    async def _supervise(self, arguments: dict[str, Any], resources: frozenset[str]) -> Ending:
+        into, record = self._into, self._record
+        report = _Report(record, into)
+        context = ToolContext(record.id, record.name, into.token, f"{into.run_id}:{record.id}", report)
+        ending = await supervise(
+            _work(self._tool, arguments, context),
+            into.token,
+            grace=into.grace,
+            at=Checkpoint.TOOL_CALL,
+            at_least=Urgency.DRAIN,
+        )
+        report.is_open = False
+        straggler = ending.straggler
+        if straggler is not None:
+            straggler.name, straggler.call_id = record.name, record.id
+            _hold(resources, straggler, into.held)
+            into.abandoned(straggler)
+        for resource in resources:
+            into.busy.pop(resource, None)
+        return ending
+
+    def _claim(self) -> frozenset[str]:
+        """Take what the call touches.
+
+        Raises:
+            ToolError: Something else still touches it: an abandoned call, or one that corrected arguments ran into.
+        """
+        into = self._into
+        resources = _wish(self._tool, self._arguments).resources
+        for resource in sorted(resources):
+            straggler = into.held.get(resource)
+            if straggler is not None:
+                where = f" (it hangs at {straggler.where})" if straggler.where else ""
+                raise ToolError(
+                    f"{resource!r} is still in use by an earlier call of {straggler.name} ({straggler.call_id}), which"
+                    f" was stopped and has not ended{where}. Go on without it, or try again later."
+                )
+            if resource in into.busy:
+                raise ToolError(
+                    f"{resource!r} is in use by the call {into.busy[resource]}. Try again when it has ended."
+                )
+        into.busy.update(dict.fromkeys(resources, self._call.id))
+        return resources
+
+
+def _begun(record: ToolCallRecord) -> ToolCallRecord:
+    return replace(record, attempts=record.attempts + 1, started_at=record.started_at or epoch())
+
+
+def _hold(resources: frozenset[str], straggler: Straggler, held: dict[str, Straggler]) -> None:
+    """Keep *resources* from others until *straggler* has ended."""
+
+    def release(_: Straggler) -> None:
+        for resource in resources:
+            if held.get(resource) is straggler:
+                del held[resource]
+
+    held.update(dict.fromkeys(resources, straggler))
+    straggler.on_end(release)
 
 
 def _work(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Work:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Generic
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeAlias
 
 from typing_extensions import ParamSpec, TypeVar
 
@@ -20,8 +20,12 @@ from loopctl.tools._annotations import origin
 from loopctl.tools._arguments import bind_arguments
 from loopctl.tools._context import ToolContext
 from loopctl.tools._schema import read_signature
+from loopctl.tools._waves import Wish
 
-__all__ = ["Tool"]
+__all__ = ["Resource", "Tool", "names_of"]
+
+Resource: TypeAlias = str | Iterable[str] | None
+"""The names of what a call touches."""
 
 P = ParamSpec("P", default=...)
 R_co = TypeVar("R_co", covariant=True, default=Any)
@@ -42,7 +46,15 @@ class Tool(Generic[P, R_co]):
     is_async: bool
     """True for an `async def`: it runs as a task. Else it runs on a thread of its own."""
 
-    def __init__(self, function: Callable[P, R_co], *, name: str | None = None, description: str | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[P, R_co],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        parallel: bool | Callable[[Mapping[str, Any]], bool] = False,
+        resource: Resource | Callable[[Mapping[str, Any]], Resource] = None,
+    ) -> None:
         """Make a tool of *function*; see `tool`, which is the way to do it.
 
         Raises:
@@ -54,6 +66,8 @@ class Tool(Generic[P, R_co]):
         self.description = inspect.cleandoc(description) if description is not None else signature.description
         self.parameters = signature.parameters
         self.is_async = _is_async(function)
+        self._parallel = parallel
+        self._resource = resource
         self._function = function
         self._adapter = signature.adapter
         self._context_parameter = signature.context_parameter
@@ -68,6 +82,25 @@ class Tool(Generic[P, R_co]):
     def takes_context(self) -> bool:
         """True if the function has a parameter for the `ToolContext`."""
         return self._context_parameter is not None
+
+    def wish(self, arguments: Mapping[str, Any]) -> Wish:
+        """Ask the tool what a call may run beside, and what it touches.
+
+        Args:
+            arguments: As the model sent them: not validated.
+
+        Returns:
+            What `parallel` and `resource` of `tool` say.
+
+        Raises:
+            UsageError: They say something that cannot be; the text names it.
+            Exception: Whatever they raise.
+        """
+        parallel: object = self._parallel(arguments) if callable(self._parallel) else self._parallel
+        if not isinstance(parallel, bool):
+            raise UsageError(f"tool {self.name}: parallel= gave {parallel!r}. Give True or False.")
+        touched = self._resource(arguments) if callable(self._resource) else self._resource
+        return Wish(parallel, names_of(touched, self.name))
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Validate what a model sent.
@@ -113,6 +146,20 @@ class Tool(Generic[P, R_co]):
     def __repr__(self) -> str:
         """Name the tool and its arguments."""
         return f"<Tool {self.name}({', '.join(self.parameters['properties'])})>"
+
+
+def names_of(touched: object, tool: str) -> frozenset[str]:
+    """Give the names of resources that *tool* declared.
+
+    Raises:
+        UsageError: They are not texts; the text names the tool.
+    """
+    if touched is None:
+        return frozenset()
+    names = (touched,) if isinstance(touched, str) else tuple(touched) if isinstance(touched, Iterable) else (touched,)
+    if not all(isinstance(name, str) for name in names):
+        raise UsageError(f"tool {tool}: resource= gave {touched!r}. Give a text, several texts, or None.")
+    return frozenset(names)
 
 
 def _checked_name(function: Callable[..., Any], name: str | None) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from loopctl import Agent, LoopError, MissingExtra, RunConfig, UnknownModel, UsageError
 from loopctl.messages import AssistantMessage, ToolCall, UserMessage
-from loopctl.recovery import ModelRecovery, Recovery, ToolRecovery, retry_transient
+from loopctl.recovery import ModelRecovery, Recovery
 from loopctl.testing import ScriptedModel, virtual_run
 
 MODEL = ScriptedModel("x", repeat=True)
@@ -32,6 +32,9 @@ MODEL = ScriptedModel("x", repeat=True)
         {"event_timeout": -2},
         {"first_event_timeout": "soon"},
         {"stream": 1},
+        {"dispatch": "both"},
+        {"max_concurrency": 0},
+        {"max_concurrency": True},
     ],
 )
 def test_a_number_out_of_range_is_named(values: dict[str, object]) -> None:
@@ -42,24 +45,8 @@ def test_a_number_out_of_range_is_named(values: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"dispatch": "parallel"},
-        {"max_concurrency": 2},
-    ],
-)
-def test_what_is_not_built_yet_says_so_and_takes_its_default(values: dict[str, object]) -> None:
-    with pytest.raises(LoopError, match=f"{next(iter(values))} is not built yet") as caught:
-        RunConfig(**values)  # type: ignore[arg-type]
-    assert type(caught.value) is LoopError
-    RunConfig(dispatch="sequential", max_concurrency=8)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
         {"middleware": [object()]},
         {"approve": print},
-        {"recovery": lambda failure: None},
-        {"recovery": ToolRecovery(strategy=retry_transient())},
     ],
 )
 def test_parts_of_an_agent_that_are_not_built_yet_say_so(values: dict[str, object]) -> None:

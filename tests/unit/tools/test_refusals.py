@@ -115,8 +115,6 @@ def test_a_name_that_servers_accept_is_kept(name):
 
 
 NOT_BUILT = [
-    ("parallel", False, True),
-    ("resource", None, "disk"),
     ("read_only", False, True),
     ("approval", False, True),
     ("timeout", None, 3.0),
