@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +14,7 @@ import loopctl
 from loopctl import errors, messages, model, record
 from loopctl.concurrency import Straggler
 from loopctl.driver import Agent, RunConfig, RunHandle, Session
-from loopctl.recovery import ModelRecovery
+from loopctl.recovery import ModelRecovery, ToolRecovery
 from loopctl.tools import _decorator
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -30,6 +30,7 @@ FIELDS = [
     ("models.md", model.ModelRequest),
     ("models.md", model.ToolSpec),
     ("models.md", ModelRecovery),
+    ("agents-and-runs.md", ToolRecovery),
 ]
 MEMBERS = [
     ("agents-and-runs.md", Agent),
@@ -72,13 +73,13 @@ def test_a_table_has_each_field_in_order(page, kind):
     assert [named(row[0])[0] for row in table] == [field.name for field in fields(kind)]
 
 
-@pytest.mark.parametrize(
-    ("page", "kind"), [FIELDS[0], FIELDS[7], FIELDS[-1]], ids=["RunConfig", "CancelReason", "ModelRecovery"]
-)
+@pytest.mark.parametrize(("page", "kind"), FIELDS, ids=lambda value: getattr(value, "__name__", value))
 def test_the_defaults_are_those_of_the_code(page, kind):
-    table = rows(first_table(section(page, kind.__name__)))
-    assert [row[1] for row in table] == [f"`{field.default!r}`" for field in fields(kind)]
-    assert all(field.default is not MISSING for field in fields(kind))
+    text = first_table(section(page, kind.__name__))
+    if "| default |" not in text.partition("\n")[0]:
+        pytest.skip("a record: nobody but the engine makes one")
+    told = [row[1].strip("`") for row in rows(text)]
+    assert told == [getattr(field.default, "__name__", repr(field.default)) for field in fields(kind)]
 
 
 @pytest.mark.parametrize(("page", "kind"), MEMBERS, ids=lambda value: getattr(value, "__name__", value))
