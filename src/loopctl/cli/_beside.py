@@ -9,7 +9,7 @@ import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from typing import TextIO
+from typing import Any, TextIO
 
 from loopctl.cli._screen import Screen
 
@@ -24,6 +24,10 @@ class _Beside(io.TextIOBase):
     @property
     def encoding(self) -> str:  # type: ignore[override] # what the base class has is set on no stream of text
         return self._stream.encoding
+
+    def __getattr__(self, name: str) -> Any:
+        """Be the stream itself in all else: its `buffer`, its `name`."""
+        return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         self._screen.beside(text, self._put)
