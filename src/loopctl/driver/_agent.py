@@ -12,7 +12,7 @@ from loopctl.concurrency import Straggler, interrupts, run as run_bounded
 from loopctl.driver._config import RunConfig, refuse_unbuilt
 from loopctl.driver._models import resolve_model
 from loopctl.driver._session import Session
-from loopctl.errors import Cancelled, UsageError
+from loopctl.errors import LoopError, UsageError
 from loopctl.fallback import Chain
 from loopctl.messages import Message, UserMessage
 from loopctl.model import Model
@@ -122,7 +122,7 @@ class Agent:
             LoopError: It failed, or ran out of turns.
             UsageError: An event loop is running in this thread: await `Session.run` there.
             KeyboardInterrupt: Ctrl-C was pressed again.
-            SystemExit: The process was asked to terminate; its code is 143, its cause the `Cancelled`.
+            SystemExit: The process was asked to terminate; its code is 143, its cause what ended the run.
 
         Cancellation:
             Not a coroutine.
@@ -142,11 +142,14 @@ class Agent:
 
         with interrupts(stop) as arrived:
             try:
-                return run_bounded(session.run(input, signal=signal))
-            except Cancelled as stopped:
+                run = run_bounded(session.run(input, signal=signal))
+            except LoopError as error:
                 if arrived.is_fatal:  # whoever asked the process to end must not see it go on after `except Cancelled`
-                    raise SystemExit(_TERMINATED) from stopped
+                    raise SystemExit(_TERMINATED) from error
                 raise
+            if arrived.is_fatal:  # it came when the run had been committed
+                raise SystemExit(_TERMINATED)
+            return run
 
     async def aclose(self) -> None:
         """Close what the models hold open: connections, local servers; idempotent.
