@@ -74,6 +74,15 @@ def test_a_stop_lets_the_others_end_begins_no_more_and_the_first_in_order_is_tol
     assert SEEN == ["+a", "+b", "-b", "-a"]
 
 
+def test_after_a_stop_none_takes_the_place_of_one_that_ended() -> None:
+    async def main() -> None:
+        with pytest.raises(Cancelled, match="second"):
+            await together([work("a", 2), work("b", 1, stop("second")), work("c", 1)], limit=2)
+
+    virtual_run(main)
+    assert SEEN == ["+a", "+b", "-b", "-a"]
+
+
 def test_a_fault_presses_the_others_once_and_waits_for_them() -> None:
     async def main() -> None:
         with pytest.raises(ValueError, match="broken"):
