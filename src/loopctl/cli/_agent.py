@@ -29,7 +29,7 @@ def make_agent(options: Options) -> Agent:
     Raises:
         UsageError: A model, a base url or a tool cannot be had; the text says which and what to do.
     """
-    config = RunConfig(stream=options.is_streaming)
+    config = RunConfig(stream=options.is_streaming, deadline=options.deadline)
     if options.max_turns is not None:
         config = replace(config, max_turns=options.max_turns)
     tools = _load(options.tools) if options.tools is not None else []

@@ -7,6 +7,7 @@ on stderr and exit code 2.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -51,6 +52,8 @@ class Options:
     system: str = ""
     tools: str | None = None
     max_turns: int | None = None
+    deadline: float | None = None
+    """Seconds for each run."""
     is_streaming: bool = True
     input: str = ""
     """What to ask, for `run`; `-` reads stdin."""
@@ -111,6 +114,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", metavar="TEXT", default="", help="instructions for the model")
     parser.add_argument("--tools", metavar="M:F,...", help="functions it may call: mytools:save,mytools:fetch")
     parser.add_argument("--max-turns", metavar="N", type=_count, help="model requests per run, at most (50)")
+    parser.add_argument("--deadline", metavar="S", type=_seconds, help="seconds for each run, then it is stopped")
     parser.add_argument("--no-stream", action="store_true", help="ask for whole replies")
 
 
@@ -119,6 +123,16 @@ def _count(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, more than 0")
+    return seconds
 
 
 def parse(argv: Sequence[str] | None) -> Options:
@@ -141,6 +155,7 @@ def parse(argv: Sequence[str] | None) -> Options:
         system=found.system,
         tools=found.tools,
         max_turns=found.max_turns,
+        deadline=found.deadline,
         is_streaming=not found.no_stream,
         input=getattr(found, "input", ""),
         output=_output(found),

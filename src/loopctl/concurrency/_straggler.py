@@ -189,7 +189,7 @@ def frame_of_thread(thread: threading.Thread) -> tuple[CodeType, int] | None:
 
 def _is_of_the_library(frame: FrameType) -> bool:
     name = frame.f_code.co_filename
-    return name.startswith(_LIBRARY) and "site-packages" not in name
+    return name.startswith((_LIBRARY, "<frozen ")) and "site-packages" not in name
 
 
 def _first(thing: object, *names: str) -> object:

@@ -134,8 +134,8 @@ def _failure(
     if outcome == "max_turns":
         limit = execution.config.max_turns
         return MaxTurnsExceeded(
-            f"{execution.id} used its {limit} turns and the model still asked for tools. Raise RunConfig.max_turns, or"
-            " session.adopt(run) to keep what it did"
+            f"{execution.id} used all its turns ({limit}) and the model still asked for tools. Raise"
+            " RunConfig.max_turns, or session.adopt(run) to keep what it did"
         )
     if outcome == "completed":
         return None

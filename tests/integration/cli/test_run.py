@@ -252,6 +252,14 @@ def test_a_run_out_of_turns_exits_1(tools):
     assert "after 1 turn the model still asked for tools: --max-turns allows more" in done.stderr
 
 
+def test_a_run_that_reaches_its_deadline_exits_124():
+    with OpenAIServer(endless(0.005)) as server:
+        done = run(server, "--deadline", "0.5", "go")
+    assert done.returncode == 124
+    assert done.stdout.startswith("token ")
+    assert "at its deadline" in done.stderr
+
+
 def test_the_installed_command_is_the_same():
     script = Path(sys.executable).with_name("loopctl")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)

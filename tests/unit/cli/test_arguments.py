@@ -41,18 +41,26 @@ def test_no_line_of_the_help_is_wider_than_a_small_terminal():
 
 
 def test_every_option_becomes_data():
-    line = "run --model m --base-url http://x/v1 --system s --tools a:b --max-turns 3 --no-stream --events"
-    assert parse([*line.split(), "what?"]) == Options(
+    line = "run --model m --base-url http://x/v1 --system s --tools a:b --max-turns 3 --deadline 2.5 --no-stream"
+    assert parse([*line.split(), "--events", "what?"]) == Options(
         command="run",
         model="m",
         base_url="http://x/v1",
         system="s",
         tools="a:b",
         max_turns=3,
+        deadline=2.5,
         is_streaming=False,
         input="what?",
         output="events",
     )
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "soon", "nan", "inf"])
+def test_a_deadline_is_a_time(seconds, capsys):
+    with pytest.raises(SystemExit):
+        parse(["run", "--deadline", seconds, "what?"])
+    assert "more than 0" in capsys.readouterr().err
 
 
 def test_nothing_has_to_be_named_for_a_chat():
