@@ -49,10 +49,11 @@ class _Group(Generic[T]):
 
     def press(self) -> None:
         """Begin nothing more, and cancel what runs."""
-        self._is_pressed = True
+        is_first, self._is_pressed = not self._is_pressed, True
         self._queued.clear()
         for task in self._running:
-            task.cancel()
+            if not (is_first and task.cancelling()):  # `asyncio.run` cancels every task at its end, ours too
+                task.cancel()
 
     def _begin_more(self) -> None:
         while self._queued and len(self._running) < self._limit:

@@ -139,3 +139,16 @@ def test_one_of_them_that_is_cancelled_by_somebody_else_takes_the_others_along()
 
     virtual_run(main)
     assert SEEN == ["+a", "!a"]
+
+
+def test_who_cancels_every_task_at_once_as_asyncio_run_does_cancels_each_of_them_once() -> None:
+    async def main() -> None:
+        host = asyncio.ensure_future(together([work("a", 9, tidy=5), work("b", 9, tidy=1)], limit=2))
+        await asyncio.sleep(1)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.wait([host])
+        assert host.cancelled()
+        assert asyncio.get_running_loop().time() == 6
+
+    virtual_run(main)
