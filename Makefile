@@ -12,7 +12,7 @@ DEV := $(VENV)/.made-for-dev
 INSTALLED_FROM := pyproject.toml scripts/environment.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help chat test check fix bench api clean
+.PHONY: help chat test check fix bench api mutate clean
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -36,6 +36,9 @@ bench: $(DEV) ## Ratios to floors measured in the same run, with their bounds (A
 
 api: $(DEV) ## Write the public API snapshot anew (its diff is reviewed)
 	@$(BIN)/python scripts/api.py --write
+
+mutate: $(DEV) ## Break each checkpoint in a copy: a test must turn red (ARGS='WAVE ...')
+	@$(BIN)/python scripts/mutate.py $(ARGS)
 
 clean: ## Remove the environment and everything that was made
 	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
