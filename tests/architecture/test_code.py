@@ -26,10 +26,11 @@ FOREIGN_CODE = {
     "testing/_run.py": "leftover coroutines that refuse to be closed",
     "tools/_annotations.py": "an annotation, which is evaluated",
     "tools/_arguments.py": "validators of an argument's type",
-    "tools/_dispatch.py": "validators, code of a result's own, what a tool declares of a call, a recovery strategy",
+    "tools/_dispatch.py": "validators, what a tool declares of a call, a recovery strategy",
     "tools/_load.py": "a module that is imported",
     "tools/_render.py": "serialisers and properties of a result's type",
     "tools/_schema.py": "schema hooks of an argument's type",
+    "tools/_status.py": "code of a result's own",
 }
 """The only files that may catch everything. A new one is a decision: add it here, with what it calls."""
 

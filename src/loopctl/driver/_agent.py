@@ -19,7 +19,7 @@ from loopctl.model import Model
 from loopctl.observers import Observer, Observers, check_observers
 from loopctl.record import CancelReason, Run
 from loopctl.recovery import ModelRecovery, Recovery, ToolRecovery, ToolStrategy
-from loopctl.tools import Tool, ToolRegistry
+from loopctl.tools import Approver, Tool, ToolRegistry, check_approver
 
 __all__ = ["Agent"]
 
@@ -39,7 +39,7 @@ class Agent:
         fallback_models: Iterable[Model | str] = (),
         observers: Iterable[Observer] = (),
         middleware: Iterable[Any] = (),
-        approve: Any = None,
+        approve: Approver | None = None,
         recovery: Recovery | ModelRecovery | ToolRecovery | ToolStrategy | None = None,
         config: RunConfig | None = None,
     ) -> None:
@@ -53,7 +53,8 @@ class Agent:
                 `loopctl.fallback`.
             observers: Functions that are called with each event of every run, in this order; see `loopctl.observers`.
             middleware: Not built yet: leave it empty.
-            approve: Not built yet: leave it None.
+            approve: `async approve(call, ctx)`, asked before each call of a tool that needs approval; gives True,
+                False or an `Approval`. None means nobody can be asked: such a call is denied.
             recovery: What follows a failed model request, and a failed tool call: a `Recovery`, or one half of it (a
                 `ModelRecovery`, a `ToolRecovery`), or a strategy for tools; None means the defaults, in which no tool
                 call is tried twice.
@@ -67,8 +68,6 @@ class Agent:
         """
         if tuple(middleware):
             refuse_unbuilt("Agent(middleware=…)", ())
-        if approve is not None:
-            refuse_unbuilt("Agent(approve=…)", None)
         if config is not None and not isinstance(config, RunConfig):
             raise UsageError(f"config= takes a RunConfig, not {type(config).__name__}")
         if not isinstance(instructions, str):
@@ -83,6 +82,7 @@ class Agent:
         self._held: dict[str, Straggler] = {}
         """The resources that abandoned tool calls still touch, in all sessions."""
         self.tools: ToolRegistry = ToolRegistry(tools)
+        self.approve: Approver | None = check_approver(approve)
         self.observers: Observers = check_observers(observers)
         self.instructions = instructions
         self.config: RunConfig = config if config is not None else RunConfig()

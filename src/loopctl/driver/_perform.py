@@ -118,6 +118,7 @@ class Performer:
             abandoned=run.keep,
             decide=self._decide,
             held=run.session.agent._held,
+            approve=run.session.agent.approve,
         )
         if run.config.dispatch == "parallel":
             results = await run_in_waves(effect.calls, into, run.config.max_concurrency)

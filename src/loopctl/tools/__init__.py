@@ -4,20 +4,25 @@ Rules: a model sees what a signature says and nothing more; every way in which a
 a `ToolError` whose text lets it do better.
 """
 
+from loopctl.tools._approval import Approval, Approver, check_approver
 from loopctl.tools._context import ToolContext
 from loopctl.tools._decorator import ToolOptions, tool
-from loopctl.tools._dispatch import Round, render_late, run_in_waves, run_sequentially
+from loopctl.tools._dispatch import Round, run_in_waves, run_sequentially
 from loopctl.tools._load import load_tools
 from loopctl.tools._registry import ToolRegistry
 from loopctl.tools._render import render
+from loopctl.tools._status import render_late
 from loopctl.tools._tool import Tool
 
 __all__ = [
+    "Approval",
+    "Approver",
     "Round",
     "Tool",
     "ToolContext",
     "ToolOptions",
     "ToolRegistry",
+    "check_approver",
     "load_tools",
     "render",
     "render_late",

@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class ToolOptions(TypedDict, total=False):
-    """What `tool` can be told; everything has a default. From `read_only` on, this version accepts only the default."""
+    """What `tool` can be told; everything has a default. From `timeout` on, this version accepts only the default."""
 
     name: str | None
     """What the model calls it (default: the function's name)."""
@@ -32,9 +32,10 @@ class ToolOptions(TypedDict, total=False):
     """What it touches, so that two calls never touch it at once: a name, several, or a function that gives them for a
     call's arguments, which come as the model sent them (default None)."""
     read_only: bool
-    """Changes nothing (default False)."""
-    approval: bool
-    """A person must say yes before each call (default False)."""
+    """Changes nothing (default False): a middleware may answer a call again from memory."""
+    approval: bool | Callable[[Mapping[str, Any]], bool]
+    """`approve` of the agent must say yes before each call; or a function that says it of a call's arguments, which
+    come as the model sent them (default False)."""
     timeout: float | None
     """Seconds that a call may take (default None: no limit)."""
     isolation: Literal["process"] | None
@@ -45,10 +46,8 @@ class ToolOptions(TypedDict, total=False):
     """Seconds that a call with `on_cancel="finish"` has (default None)."""
 
 
-_BUILT = ("name", "description", "parallel", "resource")
+_BUILT = ("name", "description", "parallel", "resource", "read_only", "approval")
 _NOT_BUILT: dict[str, Any] = {
-    "read_only": False,
-    "approval": False,
     "timeout": None,
     "isolation": None,
     "on_cancel": "interrupt",
@@ -104,9 +103,17 @@ def _check(options: ToolOptions) -> None:
                 f"@tool({option}={value!r}) is not built yet in this version of loopctl: leave it out"
                 f" (its default is {_NOT_BUILT[option]!r})"
             )
-    parallel: object = options.get("parallel", False)
-    if not isinstance(parallel, bool) and not callable(parallel):
-        raise UsageError(f"@tool(parallel={parallel!r}): give True, False, or a function of a call's arguments.")
+    _check_values(options)
+
+
+def _check_values(options: ToolOptions) -> None:
+    given: Mapping[str, object] = options
+    for option in ("parallel", "approval"):
+        value = given.get(option, False)
+        if not isinstance(value, bool) and not callable(value):
+            raise UsageError(f"@tool({option}={value!r}): give True, False, or a function of a call's arguments.")
+    if not isinstance(given.get("read_only", False), bool):
+        raise UsageError(f"@tool(read_only={given['read_only']!r}): give True or False.")
     resource = options.get("resource")
     if not callable(resource):
         names_of(resource, "@tool")

@@ -25,7 +25,6 @@ from loopctl.concurrency import (
     ThreadWork,
     Work,
     breathe,
-    describe,
     epoch,
     sleep,
     stop_reason,
@@ -45,13 +44,14 @@ from loopctl.record import (
     Urgency,
 )
 from loopctl.recovery import ToolFailure, ToolGivenUp, ToolRetry
+from loopctl.tools._approval import Approver, ask, verdict
 from loopctl.tools._context import ToolContext
-from loopctl.tools._render import render
+from loopctl.tools._status import explain, status_of
 from loopctl.tools._text import encodable
 from loopctl.tools._tool import Tool
 from loopctl.tools._waves import Wish, plan
 
-__all__ = ["Round", "render_late", "run_in_waves", "run_sequentially"]
+__all__ = ["Round", "run_in_waves", "run_sequentially"]
 
 _log = logging.getLogger("loopctl")
 
@@ -78,6 +78,8 @@ class Round:
     """Resources that abandoned calls still touch, of this run and of others."""
     busy: dict[str, str] = field(default_factory=dict)
     """Resources that running calls of this round touch, and the ids of those calls."""
+    approve: Approver | None = None
+    """Asked before each call of a tool that needs it; None means nobody can be asked."""
 
 
 async def run_sequentially(calls: tuple[ToolCall, ...], into: Round) -> tuple[ToolResult, ...]:
@@ -178,6 +180,12 @@ class _Call:
         self._arguments = call.arguments
         """Those of the current attempt."""
         self._has_siblings = has_siblings
+        self._allowed: Mapping[str, Any] | None = None
+        """What was approved: another attempt with the same arguments does not ask again."""
+        self._error: BaseException | None = None
+        """What the current attempt failed with."""
+        self._is_running = False
+        """True if the current attempt was abandoned."""
         self._record = ToolCallRecord(call.id, call.name, call.arguments, CallStatus.NOT_STARTED)
 
     async def run(self) -> ToolResult:
@@ -201,25 +209,68 @@ class _Call:
         Returns:
             Seconds to wait before the next attempt; None if there is none.
         """
+        self._error, self._is_running = None, False
+        report = _Report(self._record, self._into)
+        key = f"{self._into.run_id}:{self._call.id}"
+        context = ToolContext(self._call.id, self._call.name, self._into.token, key, report)
+        try:
+            await self._do(context)
+        finally:
+            report.is_open = False
+        if self._record.status is not CallStatus.FAILED:
+            return None
+        return self._recover(self._failure(number))
+
+    def _failure(self, number: int) -> ToolFailure:
+        known = self._error if isinstance(self._error, Exception) else None
+        call = replace(self._call, arguments=self._arguments)
+        return ToolFailure(call, self._record.result or "", number, known, self._is_running)
+
+    async def _do(self, context: ToolContext) -> None:
+        """Run the tool, if it may run, and note what came of it."""
+        is_allowed = self._tool.approval is False or self._allowed == self._arguments
+        if not is_allowed and not await self._is_allowed(context):
+            return
         record = replace(self._record, arguments=self._arguments)
-        error: BaseException | None = None
-        is_running = False
         try:
             bound = self._tool.bind(self._arguments)
             resources = self._claim()
         except Exception as unfit:  # validators of the tool's own types run here, and may raise `Cancelled` for one
-            error = unfit
-            self._note(replace(record, status=CallStatus.FAILED, result=_describe(unfit)))
-        else:
-            ending = await self._supervise(bound, resources)
-            error, is_running = ending.error, ending.straggler is not None
-            self._note(self._record if ending.how == "not_started" else _ended(_begun(record), ending))
+            self._fail(unfit)
+            return
+        ending = await self._supervise(bound, resources, context)
+        self._error, self._is_running = ending.error, ending.straggler is not None
+        self._note(self._record if ending.how == "not_started" else _ended(_begun(record), ending))
+        ending.raise_if_stopped()
+
+    async def _is_allowed(self, context: ToolContext) -> bool:
+        """Ask for approval, if the call needs it."""
+        try:
+            self._tool.bind(self._arguments)  # nobody is asked about a call that cannot be made
+            if not self._tool.needs_approval(self._arguments):
+                return True
+        except Exception as unfit:  # as in `_do`; and what the tool declares is a function of the application
+            self._fail(unfit)
+            return False
+        call, approve = replace(self._call, arguments=self._arguments), self._into.approve
+        ending = None if approve is None else await ask(approve, call, context, self._into.grace)
+        if ending is not None:
+            self._abandon(ending.straggler, "approve")
             ending.raise_if_stopped()
-        if self._record.status is not CallStatus.FAILED:
-            return None
-        known = error if isinstance(error, Exception) else None
-        call = replace(self._call, arguments=self._arguments)
-        return self._recover(ToolFailure(call, self._record.result or "", number, known, is_running))
+        answer = verdict(call, ending)
+        if not answer.is_allowed:
+            refused = replace(self._record, arguments=self._arguments, status=CallStatus.DENIED)
+            self._note(replace(refused, result=encodable(answer.text), ended_at=epoch()))
+            return False
+        if answer.arguments is not None:
+            self._arguments = answer.arguments
+        self._allowed = self._arguments
+        return True
+
+    def _fail(self, unfit: Exception) -> None:
+        self._error = unfit
+        record = replace(self._record, arguments=self._arguments)
+        self._note(replace(record, status=CallStatus.FAILED, result=explain(unfit)))
 
     def _note(self, record: ToolCallRecord) -> None:
         self._record = record
@@ -237,10 +288,8 @@ class _Call:
         self._note(replace(self._record, result=encodable(decision.text)))
         return None
 
-    async def _supervise(self, arguments: dict[str, Any], resources: frozenset[str]) -> Ending:
-        into, record = self._into, self._record
-        report = _Report(record, into)
-        context = ToolContext(record.id, record.name, into.token, f"{into.run_id}:{record.id}", report)
+    async def _supervise(self, arguments: dict[str, Any], resources: frozenset[str], context: ToolContext) -> Ending:
+        into = self._into
         ending = await supervise(
             _work(self._tool, arguments, context),
             into.token,
@@ -248,15 +297,17 @@ class _Call:
             at=Checkpoint.TOOL_CALL,
             at_least=Urgency.DRAIN,
         )
-        report.is_open = False
-        straggler = ending.straggler
-        if straggler is not None:
-            straggler.name, straggler.call_id = record.name, record.id
-            _hold(resources, straggler, into.held)
-            into.abandoned(straggler)
+        if ending.straggler is not None:
+            self._abandon(ending.straggler, self._call.name)
+            _hold(resources, ending.straggler, into.held)
         for resource in resources:
             into.busy.pop(resource, None)
         return ending
+
+    def _abandon(self, straggler: Straggler | None, name: str) -> None:
+        if straggler is not None:
+            straggler.name, straggler.call_id = name, self._call.id
+            self._into.abandoned(straggler)
 
     def _claim(self) -> frozenset[str]:
         """Take what the call touches.
@@ -307,50 +358,8 @@ def _work(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Work:
 
 
 def _ended(record: ToolCallRecord, ending: Ending) -> ToolCallRecord:
-    status, result = _status(ending)
+    status, result = status_of(ending)
     return replace(record, status=status, result=result, ended_at=None if status is CallStatus.ABANDONED else epoch())
-
-
-def render_late(value: Any, error: BaseException | None) -> tuple[CallStatus, str | None]:
-    """Say what an abandoned call came to after all.
-
-    Args:
-        value: What it returned.
-        error: What it raised; None if it returned.
-
-    Returns:
-        Its status (a late cancellation leaves the effect unknown), and the text for the model.
-    """
-    if error is not None:
-        is_unwound = isinstance(error, asyncio.CancelledError | Cancelled)
-        return (CallStatus.INTERRUPTED, None) if is_unwound else (CallStatus.FAILED, _describe(error))
-    try:
-        return CallStatus.COMPLETED, render(value)
-    except Exception as unfit:  # the value's own code runs here
-        return CallStatus.FAILED, _describe(unfit)
-
-
-def _status(ending: Ending) -> tuple[CallStatus, str | None]:
-    if ending.how == "abandoned":
-        return CallStatus.ABANDONED, None
-    if ending.how == "returned":
-        return render_late(ending.value, None)
-    is_unwound = ending.how == "unwound" or isinstance(ending.error, Cancelled)
-    if ending.stopped_by is not None and is_unwound:
-        return CallStatus.INTERRUPTED, None
-    return CallStatus.FAILED, _describe(ending.error)
-
-
-def _describe(error: BaseException | None) -> str:
-    """What the model is told of a tool's error: its own text, or the error's name and text."""
-    if isinstance(error, asyncio.CancelledError):
-        return "the tool was cancelled from inside: it raised CancelledError, and nobody had stopped the run"
-    text = describe(error)
-    if isinstance(error, ToolError):
-        # The text is the tool's own, made for the model: no name before it.
-        _, _, text = text.partition(": ")
-        text = text or "the tool failed without saying why"
-    return encodable(text)
 
 
 class _Report:

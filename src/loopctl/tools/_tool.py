@@ -45,8 +45,12 @@ class Tool(Generic[P, R_co]):
     """JSON Schema of the arguments; the `ToolContext` is not in it."""
     is_async: bool
     """True for an `async def`: it runs as a task. Else it runs on a thread of its own."""
+    approval: bool | Callable[[Mapping[str, Any]], bool]
+    """Whether somebody is asked before each call, or a function of its arguments that says so."""
+    read_only: bool
+    """True if it changes nothing."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the options of `tool`, by name
         self,
         function: Callable[P, R_co],
         *,
@@ -54,6 +58,8 @@ class Tool(Generic[P, R_co]):
         description: str | None = None,
         parallel: bool | Callable[[Mapping[str, Any]], bool] = False,
         resource: Resource | Callable[[Mapping[str, Any]], Resource] = None,
+        approval: bool | Callable[[Mapping[str, Any]], bool] = False,
+        read_only: bool = False,
     ) -> None:
         """Make a tool of *function*; see `tool`, which is the way to do it.
 
@@ -68,6 +74,8 @@ class Tool(Generic[P, R_co]):
         self.is_async = _is_async(function)
         self._parallel = parallel
         self._resource = resource
+        self.approval = approval
+        self.read_only = read_only
         self._function = function
         self._adapter = signature.adapter
         self._context_parameter = signature.context_parameter
@@ -101,6 +109,21 @@ class Tool(Generic[P, R_co]):
             raise UsageError(f"tool {self.name}: parallel= gave {parallel!r}. Give True or False.")
         touched = self._resource(arguments) if callable(self._resource) else self._resource
         return Wish(parallel, names_of(touched, self.name))
+
+    def needs_approval(self, arguments: Mapping[str, Any]) -> bool:
+        """Ask the tool whether somebody must say yes to a call.
+
+        Args:
+            arguments: As the model sent them: not validated.
+
+        Raises:
+            UsageError: `approval` of `tool` says something else than yes or no.
+            Exception: Whatever it raises.
+        """
+        needed: object = self.approval(arguments) if callable(self.approval) else self.approval
+        if not isinstance(needed, bool):
+            raise UsageError(f"tool {self.name}: approval= gave {needed!r}. Give True or False.")
+        return needed
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Validate what a model sent.

@@ -46,7 +46,6 @@ def test_a_number_out_of_range_is_named(values: dict[str, object]) -> None:
     "values",
     [
         {"middleware": [object()]},
-        {"approve": print},
     ],
 )
 def test_parts_of_an_agent_that_are_not_built_yet_say_so(values: dict[str, object]) -> None:

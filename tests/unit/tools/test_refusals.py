@@ -115,8 +115,6 @@ def test_a_name_that_servers_accept_is_kept(name):
 
 
 NOT_BUILT = [
-    ("read_only", False, True),
-    ("approval", False, True),
     ("timeout", None, 3.0),
     ("isolation", None, "process"),
     ("on_cancel", "interrupt", "finish"),
