@@ -158,7 +158,15 @@ MAP: dict[Checkpoint, Entry] = {
         ),
     ),
     Checkpoint.PIPELINE: Entry(AT_ONCE, deferred="there is no middleware yet"),
-    Checkpoint.APPROVAL: Entry("the loop's next turn", deferred="nobody is asked for a yes yet"),
+    Checkpoint.APPROVAL: Entry(
+        IN_GRACE,
+        (
+            Site(
+                "tools/_approval.py ask",
+                _in("unit/tools/test_approval", "test_a_cancel_means_no_and_the_prompt_is_withdrawn"),
+            ),
+        ),
+    ),
     Checkpoint.DELIVERY: Entry(
         "the loop's next turn",
         (

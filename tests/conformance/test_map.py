@@ -24,6 +24,7 @@ ALLOWED = {
     "streaming/_pump.py _Stream.__aexit__: close()": "the task that read the stream closes it, inside that child",
     "streaming/_pump.py pump: stream": "the pump reads inside the child of the race",
     "streaming/_pump.py pump: _Stream(start, attempt)": "the pump reads inside the child of the race",
+    "tools/_approval.py _answer: given": "what is asked for approval, inside its child",
     "tools/_context.py ToolContext.cancelled: self.signal.notified()": "the tool's own wait, inside its child",
     "tools/_tool.py _inside: result": "the tool itself, inside its child",
     "driver/_session.py Session.run: self.start(input, signal=signal)": "the caller waits for the run, outside of it",
