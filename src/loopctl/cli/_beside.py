@@ -9,6 +9,7 @@ import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import lru_cache
 from typing import Any, TextIO
 
 from loopctl.cli._screen import Screen
@@ -56,5 +57,15 @@ def printing_beside(screen: Screen) -> Iterator[None]:
     if not screen.is_terminal:
         yield
         return
-    with redirect_stdout(_Beside(sys.stdout, screen)), redirect_stderr(_Beside(sys.stderr, screen)):
+    with redirect_stdout(_beside(sys.stdout, screen)), redirect_stderr(_beside(sys.stderr, screen)):
         yield
+
+
+@lru_cache(maxsize=8)
+def _beside(stream: TextIO, screen: Screen) -> _Beside:
+    """Make one for each stream, and keep it: `print` on 3.11 only borrows `sys.stdout`.
+
+    A tool on a thread may be in the middle of a `print` when the block ends. Were its stream given up with the block,
+    the rest of that `print` would find it closed.
+    """
+    return _Beside(stream, screen)

@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
+import io
 import sys
+import threading
 
 from loopctl.cli._beside import printing_beside
-from loopctl.cli._screen import Screen
-from tests.unit.cli.test_screen import XTERM, Fake
 
 
-def test_what_is_printed_stands_on_lines_of_its_own(monkeypatch):
-    stream = Fake()
-    monkeypatch.setattr(sys, "stdout", stream)
-    screen = Screen(stream, XTERM | {"NO_COLOR": "1"})
+class SlowScreen:
+    """A screen whose first write is still going on when the block ends."""
+
+    is_terminal = True
+
+    def __init__(self):
+        self.is_writing = threading.Event()
+        self.may_go_on = threading.Event()
+
+    def beside(self, text, write):
+        write(text)
+        self.is_writing.set()
+        assert self.may_go_on.wait(10)
+
+
+def test_a_print_on_a_thread_outlives_the_block(monkeypatch):
+    """`print` on 3.11 only borrows `sys.stdout`: given up in the middle of one, it tore the tool."""
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    screen = SlowScreen()
+    failures = []
+
+    def work():
+        try:
+            print("slow has begun", flush=True)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=work)
     with printing_beside(screen):
-        screen.write("Let me see")
-        print("tool says", 1)
-        screen.write("Done.")
-    assert stream.getvalue() == "Let me see\ntool says 1\nDone."
-    assert sys.stdout is stream
-
-
-def test_what_is_asked_of_the_stream_is_answered_by_the_stream(monkeypatch):
-    stream = Fake()
-    stream.buffer = object()
-    monkeypatch.setattr(sys, "stdout", stream)
-    with printing_beside(Screen(stream, XTERM)):
-        assert sys.stdout is not stream
-        assert sys.stdout.buffer is stream.buffer
-        assert (sys.stdout.encoding, sys.stdout.isatty(), sys.stdout.writable()) == ("utf-8", True, True)
-
-
-def test_a_pipe_is_left_alone(monkeypatch):
-    stream = Fake(is_terminal=False)
-    monkeypatch.setattr(sys, "stdout", stream)
-    with printing_beside(Screen(stream, {})):
-        assert sys.stdout is stream
+        thread.start()
+        assert screen.is_writing.wait(10)
+    screen.may_go_on.set()
+    thread.join(10)
+    assert failures == []
+    assert out.getvalue() == "slow has begun\n"
