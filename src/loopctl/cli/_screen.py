@@ -8,12 +8,14 @@ Source: https://no-color.org; ECMA-48 (SGR, EL).
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import textwrap
+import threading
 import unicodedata
 from collections.abc import Callable, Mapping
-from typing import TextIO
+from typing import Concatenate, ParamSpec, TextIO, TypeVar
 
 from loopctl.errors import LoopError
 
@@ -26,6 +28,21 @@ _HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _ASCII = {"✓": "+", "✗": "x", "■": "#", "…": "...", "·": "-", "⋯": "..."}
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _whole(method: Callable[Concatenate[Screen, P], R]) -> Callable[Concatenate[Screen, P], R]:
+    """Let *method* do all of its work before another thread (a tool that prints) does any."""
+
+    @functools.wraps(method)
+    def alone(self: Screen, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return alone
+
+
 class OutputLost(LoopError):
     """What was to be shown could not be written."""
 
@@ -36,6 +53,7 @@ class Screen:
     def __init__(self, stream: TextIO, environ: Mapping[str, str]) -> None:
         """Write to *stream*; *environ* says what its terminal can do."""
         self._stream = stream
+        self._lock = threading.RLock()
         self.is_terminal = stream.isatty()
         is_dumb = environ.get("TERM", "dumb") == "dumb"
         self.has_colors = self.is_terminal and not is_dumb and not environ.get("NO_COLOR")
@@ -49,6 +67,7 @@ class Screen:
         self.is_open = False
         """True if the last line that was written has no end yet."""
 
+    @_whole
     def write(self, text: str, style: str = "") -> None:
         """Write *text*, words of somebody else, where the last one ended.
 
@@ -64,6 +83,7 @@ class Screen:
         self._is_echoed = self._is_beside = False
         self.is_open = not text.endswith("\n")
 
+    @_whole
     def line(self, text: str = "", style: str = "") -> None:
         """Write *text* as a line of its own."""
         self.fresh()
@@ -90,6 +110,7 @@ class Screen:
             text = one_row(text, shutil.get_terminal_size().columns)
         self.line(text)
 
+    @_whole
     def mark(self, text: str, style: str = "dim") -> None:
         """Write *text*, words of ours, at the end of what was written."""
         self.erase()
@@ -107,6 +128,7 @@ class Screen:
             self._is_echoed = True
             self._column += len("^C")
 
+    @_whole
     def fresh(self) -> None:
         """Begin a new line if the last one has no end yet."""
         self.erase()
@@ -115,6 +137,7 @@ class Screen:
         self.is_open = self._is_echoed = self._is_beside = False
         self._column = 0
 
+    @_whole
     def beside(self, text: str, write: Callable[[str], object]) -> None:
         """Let *write* write *text*, words of a tool, without touching the line that `show` wrote."""
         live = self._live_line
@@ -128,6 +151,7 @@ class Screen:
             resumed, self._resumed = self._resumed, None
             self.show(resumed)
 
+    @_whole
     def show(self, text: str) -> None:
         """Show *text* on a line that the next output erases; nothing where that cannot be done."""
         if not self.can_rewrite:
@@ -138,6 +162,7 @@ class Screen:
         self._put(self.styled(cut(self._plain(_HARMFUL.sub(" ", text)), width - 1 - len("^C")), "dim"))
         self._live_line, self._resumed = text, None
 
+    @_whole
     def erase(self) -> None:
         """Take the line that `show` wrote away."""
         if self._live_line is not None:
