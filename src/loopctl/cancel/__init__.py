@@ -2,6 +2,16 @@
 
 from loopctl.cancel._engine import fired_at, later_causes, levels, seal, watch
 from loopctl.cancel._registration import Registration
-from loopctl.cancel._signal import CancelSignal, CancelToken
+from loopctl.cancel._signal import CancelSignal, CancelToken, token_of
 
-__all__ = ["CancelSignal", "CancelToken", "Registration", "fired_at", "later_causes", "levels", "seal", "watch"]
+__all__ = [
+    "CancelSignal",
+    "CancelToken",
+    "Registration",
+    "fired_at",
+    "later_causes",
+    "levels",
+    "seal",
+    "token_of",
+    "watch",
+]

@@ -17,7 +17,7 @@ import math
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from loopctl.cancel import CancelSignal, CancelToken, watch
+from loopctl.cancel import CancelSignal, CancelToken, token_of, watch
 from loopctl.concurrency._ending import Ending, How, StoppedBy, stop_reason
 from loopctl.concurrency._patience import Patience
 from loopctl.concurrency._straggler import Straggler
@@ -25,7 +25,7 @@ from loopctl.concurrency._work import Work, work_of
 from loopctl.errors import UsageError
 from loopctl.record import Checkpoint, Urgency
 
-__all__ = ["Grace", "check_seconds", "race", "supervise", "token_of"]
+__all__ = ["Grace", "check_seconds", "race", "supervise"]
 
 T = TypeVar("T")
 
@@ -244,19 +244,6 @@ async def race(work: Awaitable[T], signal: CancelSignal | CancelToken, grace: fl
     ending = await supervise(work_of(work), token_of(signal), grace=Grace(seconds))
     value: T = ending.unwrap()
     return value
-
-
-def token_of(signal: CancelSignal | CancelToken) -> CancelToken:
-    """The current token of *signal*.
-
-    Raises:
-        UsageError: *signal* is neither a signal nor a token.
-    """
-    if isinstance(signal, CancelSignal):
-        return signal.token
-    if isinstance(signal, CancelToken):
-        return signal
-    raise UsageError(f"a CancelSignal or a CancelToken is needed here, not {type(signal).__name__}")
 
 
 def check_seconds(name: str, value: float) -> float:

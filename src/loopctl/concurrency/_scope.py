@@ -9,9 +9,8 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from loopctl.cancel import CancelSignal, CancelToken, Registration, watch
+from loopctl.cancel import CancelSignal, CancelToken, Registration, token_of, watch
 from loopctl.concurrency._ending import stop_reason
-from loopctl.concurrency._race import token_of
 from loopctl.errors import Cancelled, UsageError
 from loopctl.record import Urgency
 
