@@ -47,6 +47,7 @@ from loopctl.testing._script import (
     think,
     usage,
 )
+from loopctl.testing._sweep import Hand, Stopped, SweepFailed, Timing, cancel_everywhere
 
 __all__ = [
     "BusyLoop",
@@ -54,6 +55,7 @@ __all__ = [
     "Ending",
     "Exchange",
     "Flag",
+    "Hand",
     "Leftovers",
     "NonStreamingModel",
     "Probe",
@@ -62,13 +64,17 @@ __all__ = [
     "ScriptedModel",
     "SimulationError",
     "Step",
+    "Stopped",
+    "SweepFailed",
     "TimeLimit",
+    "Timing",
     "VirtualLoop",
     "absorb",
     "block_loop",
     "block_thread",
     "burst",
     "call",
+    "cancel_everywhere",
     "cancel_itself",
     "cleanup_slowly",
     "count",
