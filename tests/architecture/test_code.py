@@ -28,6 +28,7 @@ FOREIGN_CODE = {
     "tools/_arguments.py": "validators of an argument's type",
     "tools/_dispatch.py": "validators, what a tool declares of a call, a recovery strategy",
     "tools/_load.py": "a module that is imported",
+    "tools/_pipeline.py": "middleware",
     "tools/_render.py": "serialisers and properties of a result's type",
     "tools/_schema.py": "schema hooks of an argument's type",
     "tools/_status.py": "code of a result's own",

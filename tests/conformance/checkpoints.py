@@ -157,7 +157,15 @@ MAP: dict[Checkpoint, Entry] = {
             ),
         ),
     ),
-    Checkpoint.PIPELINE: Entry(AT_ONCE, deferred="there is no middleware yet"),
+    Checkpoint.PIPELINE: Entry(
+        IN_GRACE,
+        (
+            Site(
+                "tools/_pipeline.py run_layers",
+                _in("unit/middleware/test_tool_calls", "test_a_stop_names_the_innermost_wait"),
+            ),
+        ),
+    ),
     Checkpoint.APPROVAL: Entry(
         IN_GRACE,
         (

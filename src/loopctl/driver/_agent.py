@@ -15,6 +15,7 @@ from loopctl.driver._session import Session
 from loopctl.errors import LoopError, UsageError
 from loopctl.fallback import Chain
 from loopctl.messages import Message, UserMessage
+from loopctl.middleware import Layers, Middleware, check_middleware
 from loopctl.model import Model
 from loopctl.observers import Observer, Observers, check_observers
 from loopctl.record import CancelReason, Run
@@ -38,7 +39,7 @@ class Agent:
         *,
         fallback_models: Iterable[Model | str] = (),
         observers: Iterable[Observer] = (),
-        middleware: Iterable[Any] = (),
+        middleware: Iterable[Middleware] = (),
         approve: Approver | None = None,
         recovery: Recovery | ModelRecovery | ToolRecovery | ToolStrategy | None = None,
         config: RunConfig | None = None,
@@ -52,7 +53,8 @@ class Agent:
             fallback_models: Models, or names, that are asked in this order when *model* is given up for a turn; see
                 `loopctl.fallback`.
             observers: Functions that are called with each event of every run, in this order; see `loopctl.observers`.
-            middleware: Not built yet: leave it empty.
+            middleware: Objects with `async tool_call(call, ctx, call_next)`, which stand around each tool call, the
+                first one outermost; see `loopctl.middleware`.
             approve: `async approve(call, ctx)`, asked before each call of a tool that needs approval; gives True,
                 False or an `Approval`. None means nobody can be asked: such a call is denied.
             recovery: What follows a failed model request, and a failed tool call: a `Recovery`, or one half of it (a
@@ -66,8 +68,6 @@ class Agent:
             UsageError: Something cannot be a model, a tool or a configuration.
             LoopError: A part that this version does not have was asked for.
         """
-        if tuple(middleware):
-            refuse_unbuilt("Agent(middleware=…)", ())
         if config is not None and not isinstance(config, RunConfig):
             raise UsageError(f"config= takes a RunConfig, not {type(config).__name__}")
         if not isinstance(instructions, str):
@@ -82,6 +82,7 @@ class Agent:
         self._held: dict[str, Straggler] = {}
         """The resources that abandoned tool calls still touch, in all sessions."""
         self.tools: ToolRegistry = ToolRegistry(tools)
+        self.middleware: Layers = check_middleware(middleware)
         self.approve: Approver | None = check_approver(approve)
         self.observers: Observers = check_observers(observers)
         self.instructions = instructions

@@ -119,6 +119,7 @@ class Performer:
             decide=self._decide,
             held=run.session.agent._held,
             approve=run.session.agent.approve,
+            middleware=run.session.agent.middleware.around_tools,
         )
         if run.config.dispatch == "parallel":
             results = await run_in_waves(effect.calls, into, run.config.max_concurrency)

@@ -7,20 +7,26 @@ a `ToolError` whose text lets it do better.
 from loopctl.tools._approval import Approval, Approver, check_approver
 from loopctl.tools._context import ToolContext
 from loopctl.tools._decorator import ToolOptions, tool
-from loopctl.tools._dispatch import Round, run_in_waves, run_sequentially
+from loopctl.tools._dispatch import run_in_waves, run_sequentially
 from loopctl.tools._load import load_tools
+from loopctl.tools._outcome import ToolOutcome
+from loopctl.tools._pipeline import CallNext, ToolMiddleware
 from loopctl.tools._registry import ToolRegistry
 from loopctl.tools._render import render
+from loopctl.tools._round import Round
 from loopctl.tools._status import render_late
 from loopctl.tools._tool import Tool
 
 __all__ = [
     "Approval",
     "Approver",
+    "CallNext",
     "Round",
     "Tool",
     "ToolContext",
+    "ToolMiddleware",
     "ToolOptions",
+    "ToolOutcome",
     "ToolRegistry",
     "check_approver",
     "load_tools",

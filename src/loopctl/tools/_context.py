@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from loopctl.cancel import CancelToken
-from loopctl.concurrency import sleep
+from loopctl.concurrency import check_seconds, sleep
 from loopctl.errors import LoopError, UsageError
 from loopctl.record import CancelReason
 
@@ -28,7 +28,7 @@ class ToolContext:
     Annotate a parameter with this class and the engine fills it; the model never sees that parameter.
     """
 
-    __slots__ = ("_report", "call_id", "idempotency_key", "signal", "tool_name")
+    __slots__ = ("_limit", "_report", "call_id", "idempotency_key", "signal", "tool_name")
 
     call_id: str
     """The id of the call in the conversation."""
@@ -61,6 +61,7 @@ class ToolContext:
         self.signal = token
         self.idempotency_key = idempotency_key
         self._report = report
+        self._limit: float | None = None
 
     def is_cancelled(self) -> bool:
         """Poll: has the call been asked to stop? Cheap, and right in any thread."""
@@ -114,6 +115,19 @@ class ToolContext:
         if fraction is not None:
             fraction = None if math.isnan(fraction) else min(1.0, max(0.0, float(fraction)))
         self._report(message, fraction)
+
+    def limit(self, seconds: float) -> None:
+        """Bound the tool's own time; for middleware, before it passes the call on. The least limit counts.
+
+        Args:
+            seconds: More than 0.
+
+        Raises:
+            UsageError: *seconds* is no such number.
+        """
+        if check_seconds("limit", seconds) == 0:
+            raise UsageError("limit takes more than 0 seconds")
+        self._limit = seconds if self._limit is None else min(seconds, self._limit)
 
     def atomic_write(self, path: object) -> Any:
         """Write a file whole or not at all. Not built yet.

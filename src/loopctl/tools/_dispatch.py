@@ -10,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import threading
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from loopctl.cancel import CancelToken
 from loopctl.concurrency import (
     Ending,
     ForeignWork,
     Grace,
+    Patience,
     Straggler,
     TaskWork,
     ThreadWork,
@@ -39,47 +38,24 @@ from loopctl.record import (
     Event,
     ToolCallRecord,
     ToolFinished,
-    ToolProgress,
     ToolStarted,
     Urgency,
 )
-from loopctl.recovery import ToolFailure, ToolGivenUp, ToolRetry
-from loopctl.tools._approval import Approver, ask, verdict
+from loopctl.recovery import ToolFailure, ToolRetry
+from loopctl.tools._approval import ask, verdict
 from loopctl.tools._context import ToolContext
+from loopctl.tools._outcome import ToolOutcome
+from loopctl.tools._pipeline import outcome_of, run_layers
+from loopctl.tools._report import Report
+from loopctl.tools._round import Round
 from loopctl.tools._status import explain, status_of
 from loopctl.tools._text import encodable
 from loopctl.tools._tool import Tool
 from loopctl.tools._waves import Wish, plan
 
-__all__ = ["Round", "run_in_waves", "run_sequentially"]
+__all__ = ["run_in_waves", "run_sequentially"]
 
 _log = logging.getLogger("loopctl")
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What the dispatch needs of the run that it works for."""
-
-    run_id: str
-    tools: Mapping[str, Tool]
-    token: CancelToken
-    grace: Grace
-    note: Callable[[ToolCallRecord], None]
-    """Keeps the newest record of a call."""
-    emit: Callable[[Event], Awaitable[None]]
-    """Hands an event to the readers; may wait for them."""
-    offer: Callable[[Event], object]
-    """Hands an event to the readers that have room; never waits. Called on the loop."""
-    abandoned: Callable[[Straggler], None]
-    """Keeps a straggler."""
-    decide: Callable[[ToolFailure], ToolRetry | ToolGivenUp]
-    """Says what follows a failed attempt; the application's strategy runs in it."""
-    held: dict[str, Straggler]
-    """Resources that abandoned calls still touch, of this run and of others."""
-    busy: dict[str, str] = field(default_factory=dict)
-    """Resources that running calls of this round touch, and the ids of those calls."""
-    approve: Approver | None = None
-    """Asked before each call of a tool that needs it; None means nobody can be asked."""
 
 
 async def run_sequentially(calls: tuple[ToolCall, ...], into: Round) -> tuple[ToolResult, ...]:
@@ -184,6 +160,10 @@ class _Call:
         """What was approved: another attempt with the same arguments does not ask again."""
         self._error: BaseException | None = None
         """What the current attempt failed with."""
+        self._value: Any = None
+        """What the current attempt returned."""
+        self._caught: Checkpoint | None = None
+        """Where the cancel was noticed, if that was further inside than the middleware."""
         self._is_running = False
         """True if the current attempt was abandoned."""
         self._record = ToolCallRecord(call.id, call.name, call.arguments, CallStatus.NOT_STARTED)
@@ -210,11 +190,14 @@ class _Call:
             Seconds to wait before the next attempt; None if there is none.
         """
         self._error, self._is_running = None, False
-        report = _Report(self._record, self._into)
-        key = f"{self._into.run_id}:{self._call.id}"
-        context = ToolContext(self._call.id, self._call.name, self._into.token, key, report)
+        call, into = self._call, self._into
+        report = Report(call.id, call.name, into.run_id, into.token, into.offer)
+        context = ToolContext(call.id, call.name, into.token, f"{into.run_id}:{call.id}", report)
         try:
-            await self._do(context)
+            if into.middleware:
+                await self._pipe(context)
+            else:
+                await self._do(context)
         finally:
             report.is_open = False
         if self._record.status is not CallStatus.FAILED:
@@ -225,6 +208,34 @@ class _Call:
         known = self._error if isinstance(self._error, Exception) else None
         call = replace(self._call, arguments=self._arguments)
         return ToolFailure(call, self._record.result or "", number, known, self._is_running)
+
+    async def _pipe(self, context: ToolContext) -> None:
+        """Run the middleware with the tool inside of it, and note what came of it."""
+        into = self._into
+        self._caught = None
+
+        async def do(call: ToolCall) -> ToolOutcome:
+            self._arguments = call.arguments
+            await self._do(context)
+            record = self._record
+            status = CallStatus.FAILED if record.status is CallStatus.ABANDONED else record.status
+            return ToolOutcome(status, record.result or "", self._value, self._error)
+
+        call = replace(self._call, arguments=self._arguments)
+        ending = await run_layers(into.middleware, call, context, do, into.grace)
+        self._abandon(ending.straggler, f"middleware of {call.name}")
+        if ending.stopped_by is not None:  # what the layers would have made of the text is not known: a secret, perhaps
+            self._note(replace(self._record, result=None))
+        ending.raise_if_stopped(self._caught)
+        self._take(outcome_of(ending))
+
+    def _take(self, outcome: ToolOutcome) -> None:
+        """Note what the pipeline gave; the id and the name are the engine's."""
+        is_late = self._record.status is CallStatus.ABANDONED
+        status = CallStatus.ABANDONED if is_late else outcome.status
+        record = replace(self._record, arguments=self._arguments, status=status)
+        self._note(replace(record, result=encodable(outcome.content)))
+        self._error = outcome.error
 
     async def _do(self, context: ToolContext) -> None:
         """Run the tool, if it may run, and note what came of it."""
@@ -240,7 +251,14 @@ class _Call:
             return
         ending = await self._supervise(bound, resources, context)
         self._error, self._is_running = ending.error, ending.straggler is not None
-        self._note(self._record if ending.how == "not_started" else _ended(_begun(record), ending))
+        self._value = ending.value
+        is_unbegun = ending.how == "not_started" and ending.stopped_by != "timeout"
+        self._note(self._record if is_unbegun else _ended(_begun(record), ending))
+        self._raise_if_stopped(ending)
+
+    def _raise_if_stopped(self, ending: Ending) -> None:
+        if ending.reason is not None:
+            self._caught = ending.at
         ending.raise_if_stopped()
 
     async def _is_allowed(self, context: ToolContext) -> bool:
@@ -256,11 +274,11 @@ class _Call:
         ending = None if approve is None else await ask(approve, call, context, self._into.grace)
         if ending is not None:
             self._abandon(ending.straggler, "approve")
-            ending.raise_if_stopped()
+            self._raise_if_stopped(ending)
         answer = verdict(call, ending)
         if not answer.is_allowed:
             refused = replace(self._record, arguments=self._arguments, status=CallStatus.DENIED)
-            self._note(replace(refused, result=encodable(answer.text), ended_at=epoch()))
+            self._note(replace(refused, result=encodable(answer.text)))
             return False
         if answer.arguments is not None:
             self._arguments = answer.arguments
@@ -295,6 +313,7 @@ class _Call:
             into.token,
             grace=into.grace,
             at=Checkpoint.TOOL_CALL,
+            patience=None if context._limit is None else Patience(total=context._limit),
             at_least=Urgency.DRAIN,
         )
         if ending.straggler is not None:
@@ -360,30 +379,3 @@ def _work(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Work:
 def _ended(record: ToolCallRecord, ending: Ending) -> ToolCallRecord:
     status, result = status_of(ending)
     return replace(record, status=status, result=result, ended_at=None if status is CallStatus.ABANDONED else epoch())
-
-
-class _Report:
-    """What `ctx.progress` calls, from whatever thread the tool is on; silent once the call is over."""
-
-    __slots__ = ("_into", "_loop", "_record", "_thread", "is_open")
-
-    def __init__(self, record: ToolCallRecord, into: Round) -> None:
-        self._record = record
-        self._into = into
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-        self.is_open = True
-
-    def __call__(self, message: str, fraction: float | None) -> None:
-        event = ToolProgress(self._record.id, self._record.name, message, fraction, self._into.run_id)
-        if threading.get_ident() == self._thread:
-            self._offer(event)
-            return
-        try:
-            self._loop.call_soon_threadsafe(self._offer, event)
-        except RuntimeError:  # the loop is closed: nobody reads any more
-            return
-
-    def _offer(self, event: ToolProgress) -> None:
-        if self.is_open and not self._into.token.is_cancelled():
-            self._into.offer(event)

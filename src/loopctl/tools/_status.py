@@ -35,6 +35,8 @@ def render_late(value: Any, error: BaseException | None) -> tuple[CallStatus, st
 
 def status_of(ending: Ending) -> tuple[CallStatus, str | None]:
     """Give the status of a call that was begun, and the text for the model if there is one."""
+    if ending.stopped_by == "timeout" and ending.how != "returned":
+        return _timed_out(ending)
     if ending.how == "abandoned":
         return CallStatus.ABANDONED, None
     if ending.how == "returned":
@@ -43,6 +45,12 @@ def status_of(ending: Ending) -> tuple[CallStatus, str | None]:
     if ending.stopped_by is not None and is_unwound:
         return CallStatus.INTERRUPTED, None
     return CallStatus.FAILED, explain(ending.error)
+
+
+def _timed_out(ending: Ending) -> tuple[CallStatus, str]:
+    if ending.how == "abandoned":
+        return CallStatus.ABANDONED, "The call took too long and did not stop. It may still be running."
+    return CallStatus.FAILED, "The call took too long and was stopped. Whether it had an effect is unknown."
 
 
 def explain(error: BaseException | None) -> str:

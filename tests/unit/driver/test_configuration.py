@@ -12,6 +12,10 @@ from loopctl.testing import ScriptedModel, virtual_run
 MODEL = ScriptedModel("x", repeat=True)
 
 
+class ModelLayer:
+    def model_call(self, request: object, call_next: object) -> None: ...
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -45,11 +49,11 @@ def test_a_number_out_of_range_is_named(values: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"middleware": [object()]},
+        {"middleware": [ModelLayer()]},
     ],
 )
 def test_parts_of_an_agent_that_are_not_built_yet_say_so(values: dict[str, object]) -> None:
-    with pytest.raises(LoopError, match=rf"{next(iter(values))}=.*not built yet"):
+    with pytest.raises(LoopError, match=rf"{next(iter(values))}.*not built yet"):
         Agent(MODEL, **values)  # type: ignore[arg-type]
     Agent(MODEL, fallback_models=[], middleware=[], approve=None, recovery=None)
 

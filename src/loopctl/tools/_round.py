@@ -1,0 +1,44 @@
+"""What the dispatch of calls needs of the run that it works for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from loopctl.cancel import CancelToken
+from loopctl.concurrency import Grace, Straggler
+from loopctl.record import Event, ToolCallRecord
+from loopctl.recovery import ToolFailure, ToolGivenUp, ToolRetry
+from loopctl.tools._approval import Approver
+from loopctl.tools._pipeline import ToolMiddleware
+from loopctl.tools._tool import Tool
+
+__all__ = ["Round"]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What the dispatch needs of the run that it works for."""
+
+    run_id: str
+    tools: Mapping[str, Tool]
+    token: CancelToken
+    grace: Grace
+    note: Callable[[ToolCallRecord], None]
+    """Keeps the newest record of a call."""
+    emit: Callable[[Event], Awaitable[None]]
+    """Hands an event to the readers; may wait for them."""
+    offer: Callable[[Event], object]
+    """Hands an event to the readers that have room; never waits. Called on the loop."""
+    abandoned: Callable[[Straggler], None]
+    """Keeps a straggler."""
+    decide: Callable[[ToolFailure], ToolRetry | ToolGivenUp]
+    """Says what follows a failed attempt; the application's strategy runs in it."""
+    held: dict[str, Straggler]
+    """Resources that abandoned calls still touch, of this run and of others."""
+    busy: dict[str, str] = field(default_factory=dict)
+    """Resources that running calls of this round touch, and the ids of those calls."""
+    approve: Approver | None = None
+    """Asked before each call of a tool that needs it; None means nobody can be asked."""
+    middleware: tuple[ToolMiddleware, ...] = ()
+    """What stands around each call, outermost first."""
