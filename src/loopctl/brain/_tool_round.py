@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from loopctl.brain._unknown import other_names
 from loopctl.messages import ToolCall, ToolMessage, ToolResult
 
 __all__ = ["NO_ROUND", "ToolRound", "refusals"]
@@ -73,8 +74,7 @@ def refusals(calls: tuple[ToolCall, ...], tools: AbstractSet[str]) -> tuple[Tool
 
 def _why_not(call: ToolCall, tools: AbstractSet[str]) -> str | None:
     if call.name not in tools:
-        known = f"The tools that exist are: {', '.join(sorted(tools))}." if tools else "There are none: answer in text."
-        return f"There is no tool named {_quoted(call.name)}. {known}"
+        return f"There is no tool named {_quoted(call.name)}. {other_names(call.name, tools)}"
     if call.invalid is not None:
         return (
             f"The arguments of {call.name} were not a JSON object: {_quoted(call.invalid)}. "
