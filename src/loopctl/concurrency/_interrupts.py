@@ -2,21 +2,23 @@
 
 Rules: handlers are installed with `signal.signal` (a handler of the loop would not run while the loop is blocked),
 in the main thread only, counted, so that nested use installs them once; what was there before is put back exactly,
-and is still called if it was a function of the host's own.
+and is still called if it was a function of the host's own. A handler in Python runs when the main thread gets to it:
+`woken_by_signals` keeps a loop from sleeping on.
 """
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
 from loopctl.record import CancelReason
 
-__all__ = ["interrupts"]
+__all__ = ["interrupts", "woken_by_signals"]
 
 Stop = Callable[[CancelReason], object]
 
@@ -67,6 +69,38 @@ def interrupts(stop: Stop) -> Iterator[Arrivals]:
         _inside.remove(arrivals)
         if not _inside:
             _restore()
+
+
+@contextmanager
+def woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Let every signal of the process wake *loop* while the block runs.
+
+    Without it a handler set with `signal.signal` is told late, or never, of a signal that comes in the instant before
+    the loop begins to wait, or in another thread: neither interrupts the wait. A loop keeps its descriptor for that
+    only as long as it has a handler of its own, and whoever removes the last one takes it away for all; so this keeps
+    one for a signal that means nothing. Nothing is done in another than the main thread, or by a loop that cannot.
+
+    Source: signal.set_wakeup_fd.
+    """
+    number = getattr(signal, "SIGURG", None)
+    if number is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    descriptor = signal.set_wakeup_fd(-1)
+    handler = signal.getsignal(number)
+    with suppress(NotImplementedError):
+        loop.add_signal_handler(number, _ignore)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(number)
+        if handler is not None:
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(descriptor)
+
+
+def _ignore() -> None:
+    """Do nothing: the loop is awake."""
 
 
 def _install() -> None:

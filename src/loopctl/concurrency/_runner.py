@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from loopctl.concurrency._interrupts import woken_by_signals
 from loopctl.concurrency._work import forget_task
 from loopctl.errors import UsageError
 
@@ -43,15 +44,16 @@ def run(main: Coroutine[Any, Any, T], *, exit_grace: float = 1.0, debug: bool | 
         raise UsageError("loopctl.run cannot be called from a running event loop: await the coroutine there")
     runner = asyncio.Runner(debug=debug)
     loop = runner.get_loop()
-    try:
-        return runner.run(main)
-    finally:
+    with woken_by_signals(loop):
         try:
-            _settle(loop, exit_grace)
+            return runner.run(main)
         finally:
-            # Also if a Ctrl-C ended the wait: closing would wait for what is left, without a bound.
-            _let_go(loop)
-            runner.close()
+            try:
+                _settle(loop, exit_grace)
+            finally:
+                # Also if a Ctrl-C ended the wait: closing would wait for what is left, without a bound.
+                _let_go(loop)
+                runner.close()
 
 
 def _settle(loop: asyncio.AbstractEventLoop, grace: float) -> None:

@@ -170,6 +170,65 @@ def test_a_signal_handler_stops_a_loop_that_is_blocked_in_a_polling_tool() -> No
     assert done.stderr == ""
 
 
+def test_a_ctrl_c_that_interrupts_no_wait_is_noticed_at_once() -> None:
+    """One that lands in another thread, or just before the loop begins to wait, is not slept through."""
+    done = program(
+        """
+        waited = []
+
+        def press():
+            time.sleep(0.2)  # the loop waits by now
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+            waited.append("pressed")
+            time.sleep(5)
+            waited.append("slept through")
+
+        class Model:
+            name = "slow"
+
+            async def stream(self, request):
+                threading.Thread(target=press, daemon=True).start()
+                await asyncio.sleep(10)
+                yield
+
+        try:
+            Agent(Model()).run_sync("go")
+        except Cancelled as stop:
+            print(stop.reason.origin, waited)
+        """
+    )
+    assert done.stdout.strip() == "user ['pressed']", done.stderr
+
+
+def test_what_removes_its_own_handler_does_not_take_the_wake_up_of_all_away() -> None:
+    """Editors of input lines do that."""
+    done = program(
+        """
+        async def main():
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGWINCH, print)
+            loop.remove_signal_handler(signal.SIGWINCH)
+            woken = loop.create_future()
+            signal.signal(signal.SIGUSR1, lambda *_: woken.set_result("woken"))
+
+            def press():
+                time.sleep(0.2)
+                signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+                time.sleep(5)
+                print("slept through")
+
+            threading.Thread(target=press, daemon=True).start()
+            loop.call_later(10, print)
+            print(await woken)
+
+        before = signal.getsignal(signal.SIGURG), signal.set_wakeup_fd(-1)
+        loopctl.run(main())
+        assert (signal.getsignal(signal.SIGURG), signal.set_wakeup_fd(-1)) == before
+        """
+    )
+    assert done.stdout.strip() == "woken", done.stderr
+
+
 def test_handlers_are_counted_restored_exactly_and_the_hosts_is_still_called() -> None:
     """Case L1: installed on request only, nested installs counted, the host's own handler called and put back."""
     host: list[int] = []
