@@ -6,14 +6,20 @@ so that the model does not guess at faults.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
 
 from loopctl.concurrency import Straggler
+from loopctl.errors import ModelError
 from loopctl.messages import AssistantMessage, Message, ToolMessage, ToolResult
-from loopctl.record import CallStatus, Run, ToolCallRecord
+from loopctl.record import CallStatus, Run, ToolCallRecord, Turn
 from loopctl.tools import render_late
 
 __all__ = ["adopted_messages"]
+
+_Late: TypeAlias = Mapping[tuple[str | None, str], Straggler]
+"""Abandoned work that has ended since, by call id and name."""
 
 _CAUSES = {
     "user": "the user stopped the run",
@@ -27,9 +33,8 @@ _CAUSES = {
     "parent": "the run that this one was part of ended",
 }
 
-
 _UNSAID = {
-    CallStatus.COMPLETED: "",
+    CallStatus.COMPLETED: "This call completed. What it returned was not kept.",
     CallStatus.FAILED: "This call failed.",
     CallStatus.DENIED: "This call was not allowed. It was not run.",
     CallStatus.NOT_STARTED: "This call was not run: {cause} before it began.",
@@ -39,40 +44,51 @@ _UNSAID = {
 """What the model is told of a call that left no text of its own."""
 
 
-def adopted_messages(run: Run, late: Mapping[str | None, Straggler]) -> tuple[Message, ...]:
+def adopted_messages(run: Run, stragglers: Iterable[Straggler], *, is_filtered: bool = False) -> tuple[Message, ...]:
     """Give the messages that tell what had happened in *run*.
 
     Args:
         run: A run that did not complete.
-        late: The abandoned calls that have ended since, by call id.
+        stragglers: What was abandoned in the session; the end of a tool that has ended since is used.
+        is_filtered: True if results go through a middleware: then a late one is not passed on, since none saw it.
 
     Returns:
         The input, the replies as far as they came, and a result for every call; well-formed after any history.
     """
+    # What was abandoned beside a tool (who was asked for approval, a middleware) says nothing about its call.
+    late: _Late = {(one.call_id, one.name): one for one in stragglers if one.run_id == run.id and one.is_ended}
     records = {record.id: record for record in run.tool_calls}
     messages: list[Message] = [run.input]
     for turn in run.turns:
         if turn.reply.text or turn.reply.tool_calls:
             messages.append(AssistantMessage(turn.reply.blocks))
         if turn.reply.tool_calls:
-            results = tuple(_closing(records[call.id], run, late.get(call.id)) for call in turn.reply.tool_calls)
-            messages.append(ToolMessage(results))
+            now = [_by_now(records[call.id], late, is_filtered=is_filtered) for call in turn.reply.tool_calls]
+            messages.append(ToolMessage(tuple(_closing(record, _cause(run, turn)) for record in now)))
     return tuple(messages)
 
 
-def _closing(record: ToolCallRecord, run: Run, late: Straggler | None) -> ToolResult:
-    status, result = record.status, record.result
-    if late is not None:
-        status, result = render_late(late.result, late.error)
-    text = result if result is not None else _UNSAID[status].format(cause=_cause(run))
-    return ToolResult(record.id, text, is_error=status is not CallStatus.COMPLETED)
+def _by_now(record: ToolCallRecord, late: _Late, *, is_filtered: bool) -> ToolCallRecord:
+    """Give the record of a call with what it came to after the run."""
+    straggler = late.get((record.id, record.name))
+    if record.status is not CallStatus.ABANDONED or straggler is None:
+        return record
+    status, result = render_late(straggler.result, straggler.error)
+    return replace(record, status=status, result=None if is_filtered else result)
 
 
-def _cause(run: Run) -> str:
+def _closing(record: ToolCallRecord, cause: str) -> ToolResult:
+    text = record.result if record.result is not None else _UNSAID[record.status].format(cause=cause)
+    return ToolResult(record.id, text, is_error=record.status is not CallStatus.COMPLETED)
+
+
+def _cause(run: Run, turn: Turn) -> str:
     if run.stop is not None:
         reason = run.stop.reason
         text = _CAUSES[reason.origin]
         return f"{text} ({reason.message})" if reason.message else text
     if run.outcome == "max_turns":
         return "the run reached its limit of turns"
-    return "the run failed"
+    if isinstance(run.error, ModelError):
+        return "a request to the model failed" if turn.is_whole else "the model's reply broke off"
+    return "a fault in the program ended the run"

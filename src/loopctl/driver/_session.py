@@ -145,12 +145,8 @@ class Session:
             raise UsageError(f"only a session's last run can be adopted: {run.id} is not it, the last is {last}")
         if run.outcome == "completed" or self._adopted == run.id:
             return False
-        late = {
-            straggler.call_id: straggler
-            for straggler in self._stragglers
-            if straggler.run_id == run.id and straggler.is_ended
-        }
-        self._history += adopted_messages(run, late)
+        is_filtered = bool(self.agent.middleware.around_tools)
+        self._history += adopted_messages(run, self._stragglers, is_filtered=is_filtered)
         self._adopted = run.id
         return True
 
