@@ -39,6 +39,7 @@ MEMBERS = [
     ("records.md", Straggler),
     ("signals.md", loopctl.CancelSignal),
     ("signals.md", loopctl.Registration),
+    ("tool-context.md", loopctl.ToolContext),
 ]
 OPTIONS = {RunConfig, ModelRecovery, ToolRecovery, record.CancelReason}
 """What a caller makes: their defaults are in the second column."""

@@ -8,6 +8,8 @@ from loopctl.tools._approval import Approval, Approver, check_approver
 from loopctl.tools._context import ToolContext
 from loopctl.tools._decorator import ToolOptions, tool
 from loopctl.tools._dispatch import run_in_waves, run_sequentially
+from loopctl.tools._ledger import EffectLedger
+from loopctl.tools._leftovers import TEMPORARY_PREFIX
 from loopctl.tools._load import load_tools
 from loopctl.tools._outcome import ToolOutcome
 from loopctl.tools._pipeline import CallNext, ToolMiddleware
@@ -18,9 +20,11 @@ from loopctl.tools._status import render_late
 from loopctl.tools._tool import Tool
 
 __all__ = [
+    "TEMPORARY_PREFIX",
     "Approval",
     "Approver",
     "CallNext",
+    "EffectLedger",
     "Round",
     "Tool",
     "ToolContext",

@@ -7,13 +7,19 @@ may be used from the thread of a plain function.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
-from typing import Any, NoReturn
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO, Any, Literal, NoReturn, overload
 
 from loopctl.cancel import CancelToken
 from loopctl.concurrency import check_seconds, sleep
 from loopctl.errors import LoopError, UsageError
-from loopctl.record import CancelReason
+from loopctl.record import CancelReason, Urgency
+from loopctl.tools._atomic import TextForm, replacing
+from loopctl.tools._ledger import EffectLedger
+from loopctl.tools._temp import TemporaryFolder
 
 __all__ = ["ToolContext"]
 
@@ -28,7 +34,17 @@ class ToolContext:
     Annotate a parameter with this class and the engine fills it; the model never sees that parameter.
     """
 
-    __slots__ = ("_limit", "_report", "call_id", "idempotency_key", "signal", "tool_name")
+    __slots__ = (
+        "_folder",
+        "_is_over",
+        "_ledger",
+        "_limit",
+        "_report",
+        "call_id",
+        "idempotency_key",
+        "signal",
+        "tool_name",
+    )
 
     call_id: str
     """The id of the call in the conversation."""
@@ -46,6 +62,8 @@ class ToolContext:
         token: CancelToken,
         idempotency_key: str = "",
         report: Callable[[str, float | None], None] = _report_nowhere,
+        *,
+        ledger: EffectLedger | None = None,
     ) -> None:
         """Describe a call. The engine does this; a test of a tool may, with the token of a `CancelSignal` of its own.
 
@@ -55,6 +73,7 @@ class ToolContext:
             token: Fires when the call is to stop.
             idempotency_key: The same for every attempt of the call.
             report: Told of progress: a message, and a fraction from 0 to 1 or None. Called in the tool's thread.
+            ledger: What `once` writes to, mostly a `loopctl.store.Ledger`; None leaves it without one.
         """
         self.call_id = call_id
         self.tool_name = tool_name
@@ -62,6 +81,9 @@ class ToolContext:
         self.idempotency_key = idempotency_key
         self._report = report
         self._limit: float | None = None
+        self._ledger = ledger
+        self._folder = TemporaryFolder()
+        self._is_over = False
 
     def is_cancelled(self) -> bool:
         """Poll: has the call been asked to stop? Cheap, and right in any thread."""
@@ -129,21 +151,78 @@ class ToolContext:
             raise UsageError("limit takes more than 0 seconds")
         self._limit = seconds if self._limit is None else min(seconds, self._limit)
 
-    def atomic_write(self, path: object) -> Any:
-        """Write a file whole or not at all. Not built yet.
+    @overload
+    def atomic_write(
+        self,
+        path: str | os.PathLike[str],
+        mode: Literal["w"] = "w",
+        *,
+        encoding: str = "utf-8",
+        newline: str | None = None,
+    ) -> AbstractContextManager[IO[str]]: ...
+    @overload
+    def atomic_write(self, path: str | os.PathLike[str], mode: Literal["wb"]) -> AbstractContextManager[IO[bytes]]: ...
+    def atomic_write(
+        self,
+        path: str | os.PathLike[str],
+        mode: Literal["w", "wb"] = "w",
+        *,
+        encoding: str = "utf-8",
+        newline: str | None = None,
+    ) -> AbstractContextManager[IO[Any]]:
+        """Write a file whole or not at all: `with ctx.atomic_write(path) as file`.
+
+        When the block is left, what was written takes the place of the file, on disk; if it is left by an exception, a
+        cancel, or never (the process was killed), the file is as it was. Owner and permissions stay. After the end of
+        the call nothing is replaced any more: an abandoned call that comes to the end of its block gets an error.
+
+        Args:
+            path: The file. A link is followed, and stays.
+            mode: `w` for text, `wb` for bytes.
+            encoding: Of text.
+            newline: As for `open`.
+
+        Returns:
+            To be used in `with` or not at all; it gives the file to write.
 
         Raises:
-            LoopError: Always.
+            Cancelled: The call was asked to stop before the block, or has ended before its end. Raised by the `with`.
+            UsageError: *path* is not a regular file, or *mode* another one. Raised by the `with`.
+            OSError: It cannot be written.
         """
-        _not_yet(f"atomic_write({path!r})")
+        self._check_open(Urgency.STOP)
+        form = TextForm() if mode == "wb" else TextForm(encoding, newline)
+        return replacing(path, mode, form, self._check_open)
 
     def once(self, key: str, function: Callable[[], Any]) -> Any:
-        """Do something at most once, over crashes too. Not built yet.
+        """Do something at most once, over crashes too.
+
+        The first caller that comes through calls *function*; it and every later one, in any run and any process that
+        uses the same store, get what the ledger recorded. While another call does it, this one waits.
+
+        Args:
+            key: What is done, in words that are the same each time: `"charge invoice 17"`. Global to the store.
+            function: Does it. Its result is kept as JSON. An exception means that it was not done, so that the next
+                call does it; but a `TimeoutError`, an `EffectUnknown`, and whatever it raises after a cancel, leave
+                that open.
+
+        Returns:
+            The recorded result; an awaitable for it if *function* is a coroutine function.
 
         Raises:
-            LoopError: Always.
+            EffectUnknown: It was begun and never recorded as done: a person has to find out, and to say so by
+                `loopctl.store.Ledger.resolve`.
+            Cancelled: The call was asked to stop before *function* was called.
+            UsageError: There is no ledger (`agent.session(store=path)` gives one), or the result has no JSON form.
+            StoreError: The store cannot be used.
         """
-        _not_yet(f"once({key!r}, {function!r})")
+        if self._ledger is None:
+            raise UsageError(
+                f"once({key!r}) needs a ledger, and this session has none: make it with agent.session(store=path)"
+            )
+        self._check_open(Urgency.STOP)
+        by = f"{self.tool_name} ({self.call_id})"
+        return self._ledger.once(key, function, token=self.signal, by=by, check_open=self._check_open)
 
     async def run_process(self, argv: object) -> Any:
         """Run a program that ends with the call. Not built yet.
@@ -157,13 +236,27 @@ class ToolContext:
         _not_yet(f"run_process({argv!r})")
 
     @property
-    def temp_dir(self) -> Any:
-        """A directory that goes away with the call. Not built yet.
+    def temp_dir(self) -> Path:
+        """A folder of this call, made when it is first asked for, removed when the work has ended, however it ends.
 
         Raises:
-            LoopError: Always.
+            Cancelled: The call has ended, and was asked to stop.
+            UsageError: The call has ended.
         """
-        _not_yet("temp_dir")
+        self._check_open()
+        return self._folder.path
+
+    def _end(self) -> None:
+        """Let nothing be done in the name of the call any more."""
+        self._is_over = True
+
+    def _check_open(self, stops_from: Urgency | None = None) -> None:
+        """Raise if the call is over, or was asked to stop as strongly as *stops_from*."""
+        if stops_from is not None:
+            self.signal.raise_if_cancelled(stops_from)
+        if self._is_over:
+            self.signal.raise_if_cancelled()
+            raise UsageError(f"the call {self.call_id} of {self.tool_name} has ended: nothing more is done in its name")
 
     def __repr__(self) -> str:
         """Name the tool and the call."""

@@ -200,6 +200,7 @@ class _Call:
                 await self._do(context)
         finally:
             report.is_open = False
+            context._end()
         if self._record.status is not CallStatus.FAILED:
             return None
         return self._recover(self._failure(number))
@@ -370,10 +371,18 @@ def _hold(resources: frozenset[str], straggler: Straggler, held: dict[str, Strag
 
 def _work(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Work:
     if tool.is_async:
-        return TaskWork(tool.call(arguments, context), name=f"loopctl tool {tool.name}")
+        work = context._folder.around(lambda: tool.call(arguments, context))
+        return TaskWork(work, name=f"loopctl tool {tool.name}")
     return ThreadWork(
-        lambda: tool.call(arguments, context), name=f"loopctl tool {tool.name}", can_unwind=tool.takes_context
+        lambda: _on_thread(tool, arguments, context), name=f"loopctl tool {tool.name}", can_unwind=tool.takes_context
     )
+
+
+def _on_thread(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Any:
+    try:
+        return tool.call(arguments, context)
+    finally:
+        context._folder.remove()
 
 
 def _ended(record: ToolCallRecord, ending: Ending) -> ToolCallRecord:

@@ -137,11 +137,15 @@ def test_progress_outside_of_the_engine_goes_nowhere():
     context(CancelSignal()).progress("reading", 0.5)
 
 
+def test_once_without_a_ledger_says_how_to_get_one():
+    done = []
+    with pytest.raises(UsageError, match=r"once\('key'\) needs a ledger.*agent\.session\(store=path\)"):
+        context(CancelSignal()).once("key", lambda: done.append(1))
+    assert done == []
+
+
 NOT_BUILT = {
-    "atomic_write": lambda ctx: ctx.atomic_write("/tmp/x"),
-    "once": lambda ctx: ctx.once("key", print),
     "run_process": lambda ctx: asyncio.run(ctx.run_process(["true"])),
-    "temp_dir": lambda ctx: ctx.temp_dir,
 }
 
 
