@@ -51,7 +51,7 @@ async def ours() -> float:
     attempt = Attempt(into, signal.token, patience, tidy_within=1)
     gc.collect()
     began = time.perf_counter()
-    work = TaskWork(pump(lambda: source(EVENTS), attempt, fanout), is_polling=True)
+    work = TaskWork(pump(lambda: source(EVENTS), attempt, fanout), has_begun=lambda: attempt.has_begun)
     ending = await supervise(work, signal.token, grace=Grace(1), patience=patience)
     took = time.perf_counter() - began
     assert ending.how == "returned"

@@ -2,7 +2,8 @@
 
 Rules:
 
-1. The token is polled first: work is never begun when its signal has fired, and is closed unstarted.
+1. The token is polled first: work is never begun when its signal has fired, and is closed unstarted. What
+   urgency that takes, and what urgency stops work in flight, is a matter of the checkpoint.
 2. The token's callback presses the work's own task. No task of anybody else is ever cancelled.
 3. Pressed work gets the grace, then a second cancellation, then is abandoned. Each of the two gets at least 32
    turns of the loop, also at grace 0: a cooperative tree of tasks needs about 25 (docs/explanation/cancellation.md).
@@ -18,6 +19,7 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from loopctl.cancel import CancelSignal, CancelToken, token_of, watch
+from loopctl.concurrency._drain import ends_from, refuses_from
 from loopctl.concurrency._ending import Ending, How, StoppedBy, stop_reason
 from loopctl.concurrency._patience import Patience
 from loopctl.concurrency._straggler import Straggler
@@ -139,7 +141,6 @@ async def supervise(
     grace: Grace,
     at: Checkpoint | None = None,
     patience: Patience | None = None,
-    at_least: Urgency = Urgency.STOP,
 ) -> Ending:
     """Do *work* unless *token* fires first, and say how it ended.
 
@@ -147,9 +148,8 @@ async def supervise(
         work: Owned from here on, on every path.
         token: What may stop it.
         grace: How long pressed work may take to unwind.
-        at: The checkpoint that this wait is.
+        at: The checkpoint that this wait is; it says from which urgency the token acts.
         patience: Time limits; passing one presses the work as a cancel does, but a cancel wins over it.
-        at_least: The urgency from which the token acts.
 
     Returns:
         How it ended. Nothing is raised for the work or for the cancel: see `Ending`.
@@ -158,16 +158,17 @@ async def supervise(
         A checkpoint. If the host task is cancelled the work gets the same bounded treatment and the error is in
         `Ending.host_error`, for the caller to raise after it has recorded what there is.
     """
-    if token.is_cancelled(at_least=at_least):
+    refused_from = refuses_from(at)
+    if token.is_cancelled(at_least=refused_from):
         work.discard()
         return Ending("not_started", stopped_by="signal", reason=stop_reason(token), at=at)
     loop = asyncio.get_running_loop()
     race = _Race(loop, work, grace)
     host_error: asyncio.CancelledError | None = None
-    work.start(loop, race.on_ended, lambda: not token.is_cancelled(at_least=at_least))
+    work.start(loop, race.on_ended, lambda: not token.is_cancelled(at_least=refused_from))
     if patience is not None:
         patience.start(loop, race.on_expired)
-    stopped = watch(token, loop, race.on_signal, at_least=at_least)
+    stopped = watch(token, loop, race.on_signal, at_least=ends_from(at))
     abandoned = watch(token, loop, race.on_abandon, at_least=Urgency.ABANDON)
     try:
         while not race.is_over:
@@ -185,7 +186,7 @@ async def supervise(
         race.stop_timer()
         if patience is not None:
             patience.stop()
-    return _ending(race, work, token, at=at, at_least=at_least, host_error=host_error)
+    return _ending(race, work, token, at=at, host_error=host_error)
 
 
 def _ending(
@@ -194,12 +195,11 @@ def _ending(
     token: CancelToken,
     *,
     at: Checkpoint | None,
-    at_least: Urgency,
     host_error: asyncio.CancelledError | None,
 ) -> Ending:
     stopped_by: StoppedBy | None = None
     reason = None
-    if token.is_cancelled(at_least=at_least):
+    if token.is_cancelled(at_least=ends_from(at) if work.has_begun() else refuses_from(at)):
         stopped_by, reason = "signal", stop_reason(token)
     elif host_error is not None:
         stopped_by = "host"

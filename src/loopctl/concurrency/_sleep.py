@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from loopctl.cancel import CancelSignal, CancelToken, token_of, watch
+from loopctl.concurrency._drain import ends_from
 from loopctl.concurrency._ending import stop_reason
 from loopctl.concurrency._race import check_seconds
 from loopctl.errors import Cancelled
@@ -18,15 +19,13 @@ async def sleep(
     signal: CancelSignal | CancelToken,
     *,
     at: Checkpoint | None = None,
-    at_least: Urgency = Urgency.STOP,
 ) -> None:
     """Wait *seconds* on the running loop's clock, unless *signal* fires first.
 
     Args:
         seconds: 0 or more; 0 lets the loop take one turn.
-        signal: What ends the wait.
+        signal: What ends the wait; acts from `Urgency.STOP`, in a run as its checkpoint says.
         at: The checkpoint that this wait is, inside of a run.
-        at_least: The urgency from which the signal acts.
 
     Raises:
         Cancelled: The signal had fired before, or fired during the wait.
@@ -36,7 +35,7 @@ async def sleep(
         A checkpoint. With the signal already fired it raises at once. Nothing is left behind.
     """
     wait = check_seconds("seconds", seconds)
-    token = token_of(signal)
+    token, at_least = token_of(signal), ends_from(at)
     if not token.is_cancelled(at_least=at_least):
         await _wait(wait, token, at_least)
     if token.is_cancelled(at_least=at_least):

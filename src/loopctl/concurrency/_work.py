@@ -55,15 +55,24 @@ class Work(Protocol):
 class TaskWork:
     """A coroutine of which we own the task."""
 
-    __slots__ = ("_coroutine", "_has_begun", "_is_spared", "_is_tidying", "_name", "_started", "_task", "can_unwind")
+    __slots__ = (
+        "_coroutine",
+        "_has_begun",
+        "_is_polling",
+        "_is_spared",
+        "_is_tidying",
+        "_name",
+        "_started",
+        "_task",
+        "can_unwind",
+    )
 
     def __init__(
         self,
         coroutine: Coroutine[Any, Any, Any],
         name: str = "loopctl",
         is_tidying: Callable[[], bool] = lambda: False,
-        *,
-        is_polling: bool = False,
+        has_begun: Callable[[], bool] | None = None,
     ) -> None:
         """Own *coroutine* from here on.
 
@@ -72,15 +81,17 @@ class TaskWork:
             name: The task's name.
             is_tidying: True while the work is over and only tidies up: then the first press leaves it alone, because
                 a cancellation would tear the cleanup that it is meant to cause.
-            is_polling: True if *coroutine* itself polls the token before it does anything. It then runs without a
-                frame of ours around it, which a long stream would pay for at each of its awaits.
+            has_begun: Given if *coroutine* itself polls the token before it does anything, and raises
+                `CancelledError` then; says whether it went on. It then runs without a frame of ours around it, which a
+                long stream would pay for at each of its awaits.
         """
         self.can_unwind: bool = True
         self._is_tidying = is_tidying
         self._is_spared = False
         self._coroutine = coroutine
         self._name = name
-        self._has_begun = is_polling
+        self._is_polling = has_begun
+        self._has_begun = False
         self._task: asyncio.Task[Any] | None = None
         self._started = 0.0
 
@@ -88,7 +99,7 @@ class TaskWork:
         self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None], may_begin: Callable[[], bool], /
     ) -> None:
         self._started = monotonic()
-        work = self._coroutine if self._has_begun else self._run(may_begin)
+        work = self._coroutine if self._is_polling is not None else self._run(may_begin)
         self._task = spawn(work, loop, self._name)
         self._task.add_done_callback(lambda _: on_ended())
 
@@ -106,7 +117,7 @@ class TaskWork:
         return self._task is not None and self._task.done()
 
     def has_begun(self) -> bool:
-        return self._has_begun
+        return self._has_begun if self._is_polling is None else self._is_polling()
 
     def interrupt(self) -> None:
         if self._task is None:
@@ -118,7 +129,7 @@ class TaskWork:
 
     def result(self) -> tuple[Any, BaseException | None]:
         task = self._task
-        if not self._has_begun:
+        if self._is_polling is None and not self._has_begun:
             self._coroutine.close()
         if task is None:
             return None, None

@@ -185,10 +185,10 @@ class Execution:
                 await future
             except asyncio.CancelledError as error:
                 if self.id in _inside.get():  # a part of the run, which does not hold up the end it waits for
-                    if not self.token.is_cancelled():
+                    if not self.token.is_cancelled(Urgency.STOP):
                         self._on_caller_cancelled(Urgency.STOP)
                     raise
-                is_first = cancelled is None and not (self.token.is_cancelled() and _cancellations() > 1)
+                is_first = cancelled is None and not (self.token.is_cancelled(Urgency.STOP) and _cancellations() > 1)
                 self._on_caller_cancelled(Urgency.STOP if is_first else Urgency.ABANDON)
                 cancelled = cancelled or error
             finally:

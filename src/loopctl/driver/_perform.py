@@ -37,7 +37,6 @@ from loopctl.record import (
     ToolFinished,
     ToolStarted,
     TurnStarted,
-    Urgency,
 )
 from loopctl.recovery import ToolFailure, ToolGivenUp, ToolRetry
 from loopctl.streaming import Accumulator, Attempt, pump
@@ -156,7 +155,7 @@ class Performer:
     async def _wait(self, effect: Wait) -> Input:
         run = self._run
         run.scratch.place = Checkpoint.STREAM_WAIT
-        await sleep(effect.seconds, run.token, at=Checkpoint.STREAM_WAIT, at_least=Urgency.DRAIN)
+        await sleep(effect.seconds, run.token, at=Checkpoint.STREAM_WAIT)
         return Waited()
 
     def _finish(self, effect: Finish) -> None:
@@ -220,7 +219,7 @@ class Performer:
         turn.was_streamed = True
         attempt = Attempt(turn.reply, run.token, patience, tidy_within=config.grace)
         stream = pump(turn.asking(lambda: model.stream(request)), attempt, run.fanout)
-        work = TaskWork(stream, "loopctl model", lambda: attempt.is_tidying, is_polling=True)
+        work = TaskWork(stream, "loopctl model", lambda: attempt.is_tidying, lambda: attempt.has_begun)
         ending = await self._await(work, Checkpoint.STREAM_EVENT, patience, model)
         turn.reply.seal()
         ending.raise_if_stopped(Checkpoint.DELIVERY if run.fanout.was_cut else None)
@@ -253,7 +252,7 @@ class Performer:
     async def _await(self, work: TaskWork, at: Checkpoint, patience: Patience, model: Model) -> Ending:
         run = self._run
         run.scratch.place = at
-        ending = await supervise(work, run.token, grace=run.grace, at=at, patience=patience, at_least=Urgency.DRAIN)
+        ending = await supervise(work, run.token, grace=run.grace, at=at, patience=patience)
         if ending.straggler is not None:
             ending.straggler.name = model.name
             run.keep(ending.straggler)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from loopctl.record._reason import Urgency
+
 __all__ = ["Checkpoint"]
 
 
@@ -36,3 +38,14 @@ class Checkpoint(Enum):
     """Handing an event to a slow reader: raced, not delivered."""
     SETUP = "setup"
     """Starting a local model or another peer: raced, nothing half-open stays."""
+
+    @property
+    def ends_from(self) -> Urgency:
+        """The urgency that ends a wait here: a drained run leaves the waits that only precede new work."""
+        waits = {Checkpoint.STREAM_WAIT, Checkpoint.RECOVERY_WAIT, Checkpoint.APPROVAL}
+        return Urgency.DRAIN if self in waits else Urgency.STOP
+
+    @property
+    def refuses_from(self) -> Urgency:
+        """The urgency from which nothing is begun here; a drained run still hands its events over."""
+        return Urgency.STOP if self is Checkpoint.DELIVERY else Urgency.DRAIN

@@ -4,8 +4,8 @@ Invariants:
 
 1. With no reader, events are discarded and nothing waits.
 2. A full queue holds the run back (checkpoint `DELIVERY`) until its reader takes something, goes away, or the cancel.
-3. Once the token has fired a reader gets only closings: the `ToolFinished` and `TurnEnded` of what it had been
-   handed the start of, then `RunEnded`, exactly once and last. What waited in its queue is dropped.
+3. Once the token has stopped the run (from STOP on) a reader gets only closings: the `ToolFinished` and `TurnEnded` of
+   what it had been handed the start of, then `RunEnded`, exactly once and last. What waited in its queue is dropped.
 4. The fan-out holds queues, never readers: a reader that is dropped is noticed at once.
 5. The observers get each event before any reader does, and never hold the run back.
 """
@@ -88,7 +88,7 @@ class _Queue:
             self.waiter.set_result(None)
 
     def _stops(self) -> bool:
-        if not self._is_stopped and self._token.is_cancelled():
+        if not self._is_stopped and self._token.is_cancelled(Urgency.STOP):
             self._is_stopped = True
             self._events = deque(event for event in self._events if self._is_closing(event))
         return self._is_stopped
@@ -166,7 +166,7 @@ class Fanout:
     def offer(self, event: Event) -> bool:
         """Hand *event* to every reader, or to none if one of them is full (then False)."""
         queues = tuple(self.takers.values())
-        if any(len(queue) >= self._bound for queue in queues) and not self._token.is_cancelled():
+        if any(len(queue) >= self._bound for queue in queues) and not self._token.is_cancelled(Urgency.STOP):
             return False
         for queue in queues:
             queue.put(event)
@@ -205,9 +205,7 @@ class Fanout:
                 clock.resume()
 
     async def _wait(self, space: asyncio.Future[None]) -> None:
-        ending = await supervise(
-            ForeignWork(space), self._token, grace=Grace(0), at=Checkpoint.DELIVERY, at_least=Urgency.DRAIN
-        )
+        ending = await supervise(ForeignWork(space), self._token, grace=Grace(0), at=Checkpoint.DELIVERY)
         self.was_cut = ending.stopped_by is not None
         ending.raise_if_stopped()
 

@@ -21,8 +21,8 @@ from loopctl.streaming._fanout import Fanout
 
 __all__ = ["Attempt", "pump"]
 
-_POLLED = Urgency.DRAIN.value
-"""Until "Work that refuses to stop" a run treats every urgency as STOP."""
+_NO_MORE, _STOPS = Urgency.DRAIN.value, Urgency.STOP.value
+"""A drained run begins no stream; one that flows goes on to its end."""
 
 _BREATH = 0.002
 """Seconds after which the loop gets a turn, so that a stream that never suspends does not hold it."""
@@ -40,6 +40,8 @@ class Attempt:
     """Told of each event; its clock stands still while a reader holds the run back."""
     tidy_within: float
     """Seconds that the stream may take to end when its reply is whole."""
+    has_begun: bool = False
+    """True once the request was begun."""
     is_tidying: bool = False
     """True once nothing more is read and the stream is only ended."""
 
@@ -59,18 +61,20 @@ async def pump(start: Callable[[], AsyncIterator[Delta]], attempt: Attempt, fano
 
     Raises:
         TypeError: What *start* gave is no async iterator, or what that gave is no delta.
+        asyncio.CancelledError: The token had fired before it began.
 
     Cancellation:
         Polls before it begins. Closes the stream in this task, then lets the cancellation through.
     """
     reached, patience = levels(attempt.token), attempt.patience
-    if reached[_POLLED]:
-        return
+    if reached[_NO_MORE]:
+        raise asyncio.CancelledError
+    attempt.has_begun = True
     now, takers = clock_of(asyncio.get_running_loop()), fanout.takers
     run_id, add_text, breath_at = attempt.into.run_id, attempt.into.text_sink(), 0.0
     async with _Stream(start, attempt) as stream:
         async for delta in stream:
-            if reached[_POLLED]:
+            if reached[_STOPS]:
                 break
             patience.last = moment = now()
             if delta.__class__ is TextPart and (text := delta.text).__class__ is str:

@@ -15,7 +15,7 @@ from loopctl.cancel import CancelToken
 from loopctl.concurrency import Ending, Grace, TaskWork, describe, supervise
 from loopctl.errors import UsageError
 from loopctl.messages import ToolCall
-from loopctl.record import Checkpoint, Urgency
+from loopctl.record import Checkpoint
 from loopctl.tools._context import ToolContext
 from loopctl.tools._text import encodable
 
@@ -69,7 +69,7 @@ async def ask(approve: Approver, call: ToolCall, context: ToolContext, grace: Gr
     """
     token: CancelToken = context.signal
     work = TaskWork(_answer(approve, call, context), name=f"loopctl approval of {call.name}")
-    return await supervise(work, token, grace=grace, at=Checkpoint.APPROVAL, at_least=Urgency.DRAIN)
+    return await supervise(work, token, grace=grace, at=Checkpoint.APPROVAL)
 
 
 async def _answer(approve: Approver, call: ToolCall, context: ToolContext) -> object:

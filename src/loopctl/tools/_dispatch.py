@@ -39,7 +39,6 @@ from loopctl.record import (
     ToolCallRecord,
     ToolFinished,
     ToolStarted,
-    Urgency,
 )
 from loopctl.recovery import ToolFailure, ToolRetry
 from loopctl.tools._approval import ask, verdict
@@ -130,13 +129,8 @@ class _Door:
 
     async def emit(self, event: Event) -> None:
         while self._busy is not None:
-            ending = await supervise(
-                ForeignWork(self._busy),
-                self._into.token,
-                grace=Grace(0),
-                at=Checkpoint.DELIVERY,
-                at_least=Urgency.DRAIN,
-            )
+            work = ForeignWork(self._busy)
+            ending = await supervise(work, self._into.token, grace=Grace(0), at=Checkpoint.DELIVERY)
             ending.raise_if_stopped()
         passed = self._busy = asyncio.get_running_loop().create_future()
         try:
@@ -177,7 +171,7 @@ class _Call:
             _poll(into, Checkpoint.WAVE)
         attempt = 1
         while (after := await self._attempt(attempt)) is not None:
-            await sleep(after, into.token, at=Checkpoint.RECOVERY_WAIT, at_least=Urgency.DRAIN)
+            await sleep(after, into.token, at=Checkpoint.RECOVERY_WAIT)
             attempt += 1
         record = self._record
         await into.emit(ToolFinished(record, into.run_id))
@@ -315,7 +309,6 @@ class _Call:
             grace=into.grace,
             at=Checkpoint.TOOL_CALL,
             patience=None if context._limit is None else Patience(total=context._limit),
-            at_least=Urgency.DRAIN,
         )
         if ending.straggler is not None:
             self._abandon(ending.straggler, self._call.name)

@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 from loopctl.concurrency import Ending, Grace, TaskWork, breathe, describe, supervise
 from loopctl.errors import Cancelled, UsageError
 from loopctl.messages import ToolCall
-from loopctl.record import Checkpoint, Urgency
+from loopctl.record import Checkpoint
 from loopctl.tools._context import ToolContext
 from loopctl.tools._outcome import ToolOutcome
 from loopctl.tools._text import encodable
@@ -62,7 +62,7 @@ async def run_layers(
     for layer in reversed(layers):
         rest = _Layer(layer, context, rest)
     work = TaskWork(_begin(rest, call), f"loopctl middleware of {call.name}")
-    ending = await supervise(work, context.signal, grace=grace, at=Checkpoint.PIPELINE, at_least=Urgency.DRAIN)
+    ending = await supervise(work, context.signal, grace=grace, at=Checkpoint.PIPELINE)
     straggler = ending.straggler
     for _ in range(_TURNS):  # both were pressed at once: the inner one is about to end, and the layers after it
         if not core.is_running and (straggler is None or straggler.is_ended):

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from loopctl.cancel import CancelToken
-from loopctl.record import Event, ToolProgress
+from loopctl.record import Event, ToolProgress, Urgency
 
 __all__ = ["Report"]
 
@@ -42,5 +42,5 @@ class Report:
             return
 
     def _offer(self, event: ToolProgress) -> None:
-        if self.is_open and not self._token.is_cancelled():
+        if self.is_open and not self._token.is_cancelled(Urgency.STOP):
             self._hand(event)

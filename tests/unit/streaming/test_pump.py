@@ -65,5 +65,6 @@ def test_nothing_is_begun_when_the_signal_has_fired() -> None:
         begun.append("begun")
         raise AssertionError
 
-    virtual_run(lambda: pumped(start, signal))
+    with pytest.raises(asyncio.CancelledError):
+        virtual_run(lambda: pumped(start, signal))
     assert begun == []
