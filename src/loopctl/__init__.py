@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         UsageError,
     )
     from loopctl.record import (
+        ApprovalEnded,
+        ApprovalRequested,
         AttemptReset,
         CancelReason,
         Checkpoint,
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent",
+    "ApprovalEnded",
+    "ApprovalRequested",
     "AttemptReset",
     "CancelReason",
     "CancelSignal",

@@ -22,8 +22,8 @@ TALKERS = {"cli", "errors", "observers", "record", "testing", "web"}
 """Packages that speak of checkpoints and pass none."""
 LABELS = {"CancelRequested", "raise_if_stopped"}
 """Calls that are given a checkpoint to name it, after it was passed elsewhere."""
-NOTE = "place"
-"""The attribute in which a run notes where it is; noting is not looking."""
+NOTES = {"place", "_caught"}
+"""The attributes in which a run and a call note where they are; noting is not looking."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ def _is_talk(parents: tuple[ast.AST, ...]) -> bool:
             return ast.unparse(parent.func).split(".")[-1] in LABELS
         if isinstance(parent, ast.Assign | ast.AnnAssign):
             target = parent.targets[0] if isinstance(parent, ast.Assign) else parent.target
-            return ast.unparse(target).split(".")[-1] == NOTE
+            return ast.unparse(target).split(".")[-1] in NOTES
     return False
 
 

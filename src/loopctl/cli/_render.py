@@ -15,6 +15,8 @@ from loopctl.cli._screen import Screen, shorten
 from loopctl.concurrency import epoch
 from loopctl.messages import ToolCall
 from loopctl.record import (
+    ApprovalEnded,
+    ApprovalRequested,
     AttemptReset,
     CallStatus,
     Event,
@@ -81,7 +83,7 @@ class Renderer:
                 self._think(event.text)
             case TurnStarted():
                 self._wait(f"⋯ waiting for {event.model} (Ctrl-C stops)")
-            case ToolStarted() | ToolProgress() | ToolFinished():
+            case ToolStarted() | ToolProgress() | ToolFinished() | ApprovalRequested() | ApprovalEnded():
                 self._tool(event)
             case AttemptReset():
                 self._note("that attempt failed, another begins: what it said is void", "yellow")
@@ -114,7 +116,7 @@ class Renderer:
         self.amount.part()
         self._is_parted = True
 
-    def _tool(self, event: ToolStarted | ToolProgress | ToolFinished) -> None:
+    def _tool(self, event: ToolStarted | ToolProgress | ToolFinished | ApprovalRequested | ApprovalEnded) -> None:
         match event:
             case ToolStarted():
                 self._running(event.call, "")
@@ -122,6 +124,11 @@ class Renderer:
                 call = self._calls.get(event.id)
                 if call is not None:
                     self._running(call, _progress(event))
+            case ApprovalRequested():  # the question is written by who asks it, where the live line was
+                self._notes.erase()
+            case ApprovalEnded():
+                if event.answer == "allowed":
+                    self._running(event.call, "")
             case ToolFinished():
                 mark, style = _MARKS[event.call.status]
                 self._note(f"{mark} {_finished(event.call)}", style)

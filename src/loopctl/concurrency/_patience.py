@@ -65,11 +65,12 @@ class Patience:
         self._holds -= 1
         if self._paused_at is None or self._holds:
             return
-        held = self._loop.time() - self._paused_at
+        now = self._loop.time()
+        held = now - self._paused_at
         self._paused_at = None
         self._start += held
         if self.last is not None:
-            self.last += held
+            self.last = min(self.last + held, now)  # an event may have come while the clock stood still
         if self._timer is None and self.expired is None:
             self._arm()
 

@@ -27,6 +27,8 @@ from loopctl.errors import Cancelled, UsageError
 from loopctl.messages import UserMessage
 from loopctl.observers import Observers, notify
 from loopctl.record import (
+    ApprovalEnded,
+    ApprovalRequested,
     CancelReason,
     Checkpoint,
     Event,
@@ -131,6 +133,11 @@ class Execution:
         self.watchdogs.touch()
         self.fanout.tell(event)
 
+    def conclude(self, event: ApprovalEnded) -> None:
+        """Hand *event*, a closing for which nobody waits, to the readers, whether they have room or not."""
+        self.watchdogs.answered()
+        self.fanout.close(event)
+
     async def emit(self, event: Event) -> None:
         """Hand *event* to the readers, waiting for the slow ones.
 
@@ -148,6 +155,8 @@ class Execution:
                 scratch.open_calls[event.id] = None
             case ToolFinished():
                 scratch.open_calls.pop(event.id, None)
+            case ApprovalRequested():
+                self.watchdogs.asked()
             case TurnStarted():
                 scratch.is_turn_told = True
             case TurnEnded():

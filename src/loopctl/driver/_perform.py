@@ -114,6 +114,7 @@ class Performer:
             note=run.scratch.note,
             emit=run.emit,
             offer=run.tell,
+            conclude=run.conclude,
             abandoned=run.keep,
             decide=self._decide,
             held=run.session.agent._held,

@@ -1,8 +1,8 @@
 """What stops a run without being asked: its deadline, a stall, its token budget.
 
 Rules: each fires the run's own signal and no other, with its own origin; a cause that came first stays. The clocks
-stand still while a reader holds the run back. The budget is looked at before a turn and not after it: a reply that was
-paid for is kept.
+stand still while a reader holds the run back; while a person is asked nothing is a stall, but the deadline counts. The
+budget is looked at before a turn and not after it: a reply that was paid for is kept.
 """
 
 from __future__ import annotations
@@ -43,6 +43,15 @@ class Watchdogs:
     def touch(self) -> None:
         """Note a sign of life: an event, or a tool's progress."""
         self._stall.last = self._loop.time()
+
+    def asked(self) -> None:
+        """Count no stall while a person is asked; followed by one `answered`."""
+        self._stall.pause()
+
+    def answered(self) -> None:
+        """Count on, from now; that somebody answered is a sign of life."""
+        self.touch()
+        self._stall.resume()
 
     def follow(self, patience: Patience) -> None:
         """Count the events of a stream, which notes them on a clock of its own, as signs of life."""

@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 
 from loopctl.observers._text import one_line
 from loopctl.record import (
+    ApprovalEnded,
+    ApprovalRequested,
     AttemptReset,
     Event,
     Run,
@@ -45,9 +47,9 @@ class LoggingObserver:
     """Writes a line for each event of a run.
 
     Each record has the fields `run_id` and `event` (the name of the event's type). The others by event: `turn`,
-    `model`, `tool`, `call_id`, `status`, `attempts`, `duration`, `outcome`, `origin`, `reason`, `requested_by`,
-    `checkpoint`, `latency`, `also`, `stragglers`, `input_tokens`, `output_tokens`, `is_usage_partial`, `error_type`,
-    `error`. Seconds throughout.
+    `model`, `tool`, `call_id`, `answer`, `status`, `attempts`, `duration`, `outcome`, `origin`, `reason`,
+    `requested_by`, `checkpoint`, `latency`, `also`, `stragglers`, `input_tokens`, `output_tokens`, `is_usage_partial`,
+    `error_type`, `error`. Seconds throughout.
     """
 
     def __init__(
@@ -107,6 +109,16 @@ def _attempt_reset(event: AttemptReset) -> _Line:
 
 def _tool_started(event: ToolStarted) -> _Line:
     return f"{one_line(event.name)} ({one_line(event.id)}) begins", {"tool": event.name, "call_id": event.id}
+
+
+def _approval_requested(event: ApprovalRequested) -> _Line:
+    text = f"{one_line(event.name)} ({one_line(event.id)}) waits for approval"
+    return text, {"tool": event.name, "call_id": event.id}
+
+
+def _approval_ended(event: ApprovalEnded) -> _Line:
+    text = f"{one_line(event.name)} ({one_line(event.id)}): approval {event.answer}"
+    return text, {"tool": event.name, "call_id": event.id, "answer": event.answer}
 
 
 def _tool_progress(event: ToolProgress) -> _Line:
@@ -214,6 +226,8 @@ _LINES: Mapping[type, Callable[[Any], _Line]] = {
     ThinkingDelta: _delta,
     AttemptReset: _attempt_reset,
     ToolStarted: _tool_started,
+    ApprovalRequested: _approval_requested,
+    ApprovalEnded: _approval_ended,
     ToolProgress: _tool_progress,
     ToolFinished: _tool_finished,
     TurnEnded: _turn_ended,

@@ -35,6 +35,8 @@ from loopctl.observers._conventions import (
 from loopctl.observers._metrics import Metrics
 from loopctl.observers._text import one_line
 from loopctl.record import (
+    ApprovalEnded,
+    ApprovalRequested,
     AttemptReset,
     CallStatus,
     Event,
@@ -109,6 +111,10 @@ class RunTrace:
                 self._reset_chat()
             case ToolStarted():
                 self._start_call(event)
+            case ApprovalRequested():
+                self._note_in_call(event.id, "loopctl.approval_requested", {})
+            case ApprovalEnded():
+                self._note_in_call(event.id, "loopctl.approval_ended", {"loopctl.approval.answer": event.answer})
             case ToolFinished():
                 self._finish_call(event.call)
             case TurnEnded():
@@ -160,6 +166,11 @@ class RunTrace:
             self._chat.ended = now  # its reply was whole before its first tool began; the turn goes on
         span = self._start(f"execute_tool {one_line(event.name)}", SpanKind.INTERNAL, call_start(event.call), now)
         self._calls[event.id] = _Call(span, event.name, now)
+
+    def _note_in_call(self, call_id: str, name: str, attributes: Attributes) -> None:
+        call = self._calls.get(call_id)
+        if call is not None:
+            call.span.add_event(name, attributes, self._at(monotonic()))
 
     def _finish_call(self, record: ToolCallRecord) -> None:
         call = self._calls.pop(record.id, None)

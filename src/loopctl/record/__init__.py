@@ -3,6 +3,8 @@
 from loopctl.record._calls import CallStatus, StragglerRecord, ToolCallRecord
 from loopctl.record._checkpoint import Checkpoint
 from loopctl.record._events import (
+    ApprovalEnded,
+    ApprovalRequested,
     AttemptReset,
     Event,
     RunEnded,
@@ -20,6 +22,8 @@ from loopctl.record._reason import CancelReason, Origin, Urgency
 from loopctl.record._run import Outcome, Run, Stop, Turn
 
 __all__ = [
+    "ApprovalEnded",
+    "ApprovalRequested",
     "AttemptReset",
     "CallStatus",
     "CancelReason",

@@ -1,18 +1,21 @@
 """What a run tells its readers while it goes on.
 
-Rules: a `ToolStarted` is followed by exactly one `ToolFinished` with the same id, a `TurnStarted` by one
-`TurnEnded`; `RunEnded` comes exactly once, last. Each event says by `run_id` which run it is of.
+Rules: a `ToolStarted` is followed by exactly one `ToolFinished` with the same id, an `ApprovalRequested` before that by
+one `ApprovalEnded`, a `TurnStarted` by one `TurnEnded`; `RunEnded` comes exactly once, last. Each event says by
+`run_id` which run it is of.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from loopctl.record._calls import StragglerRecord, ToolCallRecord
 from loopctl.record._run import Run, Turn
 
 __all__ = [
+    "ApprovalEnded",
+    "ApprovalRequested",
     "AttemptReset",
     "Event",
     "RunEnded",
@@ -76,6 +79,46 @@ class ToolStarted:
 
     call: ToolCallRecord
     """As known now: its status is `not_started`, the last word before it is."""
+    run_id: str = ""
+
+    @property
+    def id(self) -> str:
+        """The call's id."""
+        return self.call.id
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return self.call.name
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequested:
+    """Somebody is asked whether a call may run: the time to show a prompt."""
+
+    call: ToolCallRecord
+    """With the arguments that it would run with."""
+    run_id: str = ""
+
+    @property
+    def id(self) -> str:
+        """The call's id."""
+        return self.call.id
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return self.call.name
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalEnded:
+    """Nobody is asked about the call any more: the time to take the prompt away."""
+
+    call: ToolCallRecord
+    """As it was asked about."""
+    answer: Literal["allowed", "denied", "withdrawn"]
+    """`withdrawn`: the run was stopped, which means no; a late answer is not heard."""
     run_id: str = ""
 
     @property
@@ -154,6 +197,8 @@ Event: TypeAlias = (
     | ThinkingDelta
     | AttemptReset
     | ToolStarted
+    | ApprovalRequested
+    | ApprovalEnded
     | ToolProgress
     | ToolFinished
     | TurnEnded

@@ -4,8 +4,9 @@ Invariants:
 
 1. With no reader, events are discarded and nothing waits.
 2. A full queue holds the run back (checkpoint `DELIVERY`) until its reader takes something, goes away, or the cancel.
-3. Once the token has stopped the run (from STOP on) a reader gets only closings: the `ToolFinished` and `TurnEnded` of
-   what it had been handed the start of, then `RunEnded`, exactly once and last. What waited in its queue is dropped.
+3. Once the token has stopped the run (from STOP on) a reader gets only closings: the `ApprovalEnded`, `ToolFinished`
+   and `TurnEnded` of what it had been handed the start of, then `RunEnded`, exactly once and last. What waited in its
+   queue is dropped.
 4. The fan-out holds queues, never readers: a reader that is dropped is noticed at once.
 5. The observers get each event before any reader does, and never hold the run back.
 """
@@ -15,11 +16,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from typing import TypeAlias
 
 from loopctl.cancel import CancelToken
 from loopctl.concurrency import ForeignWork, Grace, Patience, supervise
 from loopctl.errors import UsageError
 from loopctl.record import (
+    ApprovalEnded,
+    ApprovalRequested,
     Checkpoint,
     Event,
     RunEnded,
@@ -31,6 +35,9 @@ from loopctl.record import (
 )
 
 __all__ = ["Fanout", "Reader"]
+
+_Thing: TypeAlias = tuple[str, str | int]
+"""A tool or a question, by its call's id; a turn, by its number."""
 
 _BOUND = 64
 """Events that a reader may lie behind before it holds the run back."""
@@ -44,8 +51,8 @@ class _Queue:
     def __init__(self, token: CancelToken) -> None:
         self._token = token
         self._events: deque[Event] = deque()
-        self._open: set[str | int] = set()
-        """Tools (by call id) and turns (by number) that the reader was handed the start of, and not the end."""
+        self._open: set[_Thing | None] = set()
+        """Tools, questions and turns that the reader was handed the start of, and not the end."""
         self._is_stopped = False
         self.is_done: bool = False
         self.waiter: asyncio.Future[None] | None = None
@@ -69,13 +76,13 @@ class _Queue:
         event = self._events.popleft()
         match event:
             case ToolStarted():
-                self._open.add(event.id)
+                self._open.add(("tool", event.id))
+            case ApprovalRequested():
+                self._open.add(("approval", event.id))
             case TurnStarted():
-                self._open.add(event.number)
-            case ToolFinished():
-                self._open.discard(event.id)
-            case TurnEnded():
-                self._open.discard(event.turn.number)
+                self._open.add(("turn", event.number))
+            case _:
+                self._open.discard(_closed_by(event))
         return event
 
     def close(self) -> None:
@@ -94,14 +101,18 @@ class _Queue:
         return self._is_stopped
 
     def _is_closing(self, event: Event) -> bool:
-        match event:
-            case RunEnded():
-                return True
-            case ToolFinished():
-                return event.id in self._open
-            case TurnEnded():
-                return event.turn.number in self._open
-        return False
+        return isinstance(event, RunEnded) or _closed_by(event) in self._open
+
+
+def _closed_by(event: Event) -> _Thing | None:
+    match event:
+        case ToolFinished():
+            return "tool", event.id
+        case ApprovalEnded():
+            return "approval", event.id
+        case TurnEnded():
+            return "turn", event.turn.number
+    return None
 
 
 class _Watch(_Queue):
@@ -240,7 +251,7 @@ class Fanout:
             self._watch.put(event)
 
     def close(self, event: Event) -> None:
-        """Hand *event* out whether there is room or not: the run is over, it waits for nobody."""
+        """Hand *event*, which closes something, out whether there is room or not."""
         if isinstance(event, RunEnded):
             self._end = event
         for queue in tuple(self.takers.values()):

@@ -15,7 +15,18 @@ from typing import Literal, TypeAlias
 from loopctl.cancel import CancelSignal
 from loopctl.driver import RunHandle, Session
 from loopctl.messages import find_problems
-from loopctl.record import CancelReason, Event, Run, RunEnded, ToolFinished, ToolStarted, TurnEnded, TurnStarted
+from loopctl.record import (
+    ApprovalEnded,
+    ApprovalRequested,
+    CancelReason,
+    Event,
+    Run,
+    RunEnded,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from loopctl.testing._errors import SimulationError
 from loopctl.testing._loop import VirtualLoop
 from loopctl.testing._run import virtual_run
@@ -28,8 +39,9 @@ Timing: TypeAlias = Literal["before", "at"]
 """When: just before the step runs, or behind what is ready in the same turn of the loop."""
 
 _SHOWN = 5
-_CLOSINGS = (ToolFinished, TurnEnded, RunEnded)
+_CLOSINGS = (ApprovalEnded, ToolFinished, TurnEnded, RunEnded)
 """What may be told after a cancel."""
+_PAIRS = ((ToolStarted, ToolFinished), (ApprovalRequested, ApprovalEnded), (TurnStarted, TurnEnded))
 
 
 class SweepFailed(SimulationError):
@@ -168,7 +180,7 @@ def _check(stopped: Stopped) -> None:
     run, events = stopped.run, stopped.events
     ends = [event for event in events if isinstance(event, RunEnded)]
     _must(len(ends) == 1 and events[-1] is ends[0], f"{len(ends)} endings were told, or not as the last event")
-    for begin, end in ((ToolStarted, ToolFinished), (TurnStarted, TurnEnded)):
+    for begin, end in _PAIRS:
         begun, ended = (sum(isinstance(event, kind) for event in events) for kind in (begin, end))
         _must(begun == ended, f"{begun} {begin.__name__}, but {ended} {end.__name__}")
     problems = find_problems(stopped.session.history)

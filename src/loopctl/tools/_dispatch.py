@@ -12,7 +12,7 @@ import functools
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from loopctl.concurrency import (
     Ending,
@@ -33,6 +33,8 @@ from loopctl.concurrency import (
 from loopctl.errors import Cancelled, ToolError
 from loopctl.messages import ToolCall, ToolResult
 from loopctl.record import (
+    ApprovalEnded,
+    ApprovalRequested,
     CallStatus,
     Checkpoint,
     Event,
@@ -41,7 +43,7 @@ from loopctl.record import (
     ToolStarted,
 )
 from loopctl.recovery import ToolFailure, ToolRetry
-from loopctl.tools._approval import ask, verdict
+from loopctl.tools._approval import Approval, Approver, ask, verdict
 from loopctl.tools._context import ToolContext
 from loopctl.tools._outcome import ToolOutcome
 from loopctl.tools._pipeline import outcome_of, run_layers
@@ -266,11 +268,7 @@ class _Call:
             self._fail(unfit)
             return False
         call, approve = replace(self._call, arguments=self._arguments), self._into.approve
-        ending = None if approve is None else await ask(approve, call, context, self._into.grace)
-        if ending is not None:
-            self._abandon(ending.straggler, "approve")
-            self._raise_if_stopped(ending)
-        answer = verdict(call, ending)
+        answer = verdict(call, None) if approve is None else await self._ask(approve, call, context)
         if not answer.is_allowed:
             refused = replace(self._record, arguments=self._arguments, status=CallStatus.DENIED)
             self._note(replace(refused, result=encodable(answer.text)))
@@ -279,6 +277,24 @@ class _Call:
             self._arguments = answer.arguments
         self._allowed = self._arguments
         return True
+
+    async def _ask(self, approve: Approver, call: ToolCall, context: ToolContext) -> Approval:
+        """Ask, and tell the readers when that begins and when it is over, on every path."""
+        into = self._into
+        asked = replace(self._record, arguments=call.arguments)
+        self._caught = Checkpoint.DELIVERY  # if the next line is left by a cancel
+        await into.emit(ApprovalRequested(asked, into.run_id))
+        how: Literal["allowed", "denied", "withdrawn"] = "withdrawn"
+        try:
+            ending = await ask(approve, call, context, into.grace)
+            self._abandon(ending.straggler, "approve")
+            self._raise_if_stopped(ending)
+            answer = verdict(call, ending)
+            how = "allowed" if answer.is_allowed else "denied"
+        finally:
+            into.conclude(ApprovalEnded(asked, how, into.run_id))
+        self._caught = None
+        return answer
 
     def _fail(self, unfit: Exception) -> None:
         self._error = unfit

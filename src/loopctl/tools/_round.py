@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from loopctl.cancel import CancelToken
 from loopctl.concurrency import Grace, Straggler
-from loopctl.record import Event, ToolCallRecord
+from loopctl.record import ApprovalEnded, Event, ToolCallRecord
 from loopctl.recovery import ToolFailure, ToolGivenUp, ToolRetry
 from loopctl.tools._approval import Approver
 from loopctl.tools._pipeline import ToolMiddleware
@@ -30,6 +30,8 @@ class Round:
     """Hands an event to the readers; may wait for them."""
     offer: Callable[[Event], object]
     """Hands an event to the readers that have room; never waits. Called on the loop."""
+    conclude: Callable[[ApprovalEnded], object]
+    """Hands over what closes something, whether the readers have room or not. Called on the loop."""
     abandoned: Callable[[Straggler], None]
     """Keeps a straggler."""
     decide: Callable[[ToolFailure], ToolRetry | ToolGivenUp]

@@ -10,6 +10,8 @@ from loopctl.cli._events import event_to_json
 from loopctl.cli._render import Renderer, call_text
 from loopctl.cli._screen import Screen
 from loopctl.record import (
+    ApprovalEnded,
+    ApprovalRequested,
     AttemptReset,
     CallStatus,
     RunEnded,
@@ -130,3 +132,13 @@ def test_every_event_is_json(event):
     value = json.loads(json.dumps(event_to_json(event)))
     assert value["event"] == type(event).__name__
     assert set(value) - {"event"} == set(event.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(("answer", "again"), [("allowed", True), ("denied", False), ("withdrawn", False)])
+def test_the_line_of_a_call_makes_room_for_the_question_and_comes_back_with_a_yes(answer, *, again):
+    events = [ToolStarted(SAVE), ApprovalRequested(SAVE), ApprovalEnded(SAVE, answer)]
+    text, _ = play(events, environ={"TERM": "xterm"})
+    before, erased, after = text.partition("\r\x1b[K")
+    assert 'save(path="x", n=1)' in before
+    assert erased
+    assert ('save(path="x", n=1)' in after) is again

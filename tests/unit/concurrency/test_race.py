@@ -375,3 +375,21 @@ def test_a_thread_that_can_poll_has_the_grace_and_one_that_cannot_has_none() -> 
         assert ending.straggler.result is True
 
     asyncio.run(main())
+
+
+def test_an_event_that_came_while_the_clock_stood_still_is_not_dated_into_the_future() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        expired: list[float] = []
+        patience = Patience(each=5)
+        patience.start(loop, lambda: expired.append(loop.time()))
+        patience.last = 0.0
+        patience.pause()
+        await asyncio.sleep(10)
+        patience.last = loop.time()
+        await asyncio.sleep(10)
+        patience.resume()
+        await asyncio.sleep(100)
+        assert expired == [25]
+
+    virtual_run(main)

@@ -7,6 +7,8 @@ import time
 from loopctl.errors import Cancelled, MaxTurnsExceeded, ModelError
 from loopctl.messages import AssistantMessage, Text, Usage, UserMessage
 from loopctl.record import (
+    ApprovalEnded,
+    ApprovalRequested,
     CallStatus,
     CancelReason,
     Checkpoint,
@@ -102,6 +104,12 @@ def call_began(run_id="run_1", **kwargs):
 
 def call_ended(status, run_id="run_1", **kwargs):
     return ToolFinished(a_call(status, **kwargs), run_id=run_id)
+
+
+def question_of(answer, run_id="run_1", **kwargs):
+    """The question for a yes to a call, and its end."""
+    call = a_call(attempts=0, **kwargs)
+    return [ApprovalRequested(call, run_id=run_id), ApprovalEnded(call, answer, run_id=run_id)]
 
 
 def straggler_ended(error=None):

@@ -21,6 +21,7 @@ from tests.unit.observers.events import (
     call_ended,
     cut_in_chat,
     ended,
+    question_of,
     said,
     stop_of,
     straggler_ended,
@@ -144,6 +145,16 @@ def test_progress_and_lost_attempts_have_their_lines(caplog):
     assert (first.levelname, first.fraction, first.tool) == ("DEBUG", 0.5, "save")
     assert "50% half way" in first.getMessage()
     assert (second.levelname, second.turn) == ("INFO", 2)
+
+
+@pytest.mark.parametrize("answer", ["allowed", "denied", "withdrawn"])
+def test_a_question_and_its_end_have_lines_that_name_the_call_and_not_its_arguments(caplog, answer):
+    asked_line, ended_line = lines(caplog, question_of(answer))
+    assert (asked_line.levelname, asked_line.tool, asked_line.call_id) == ("INFO", "save", "c1")
+    assert asked_line.getMessage() == "run_1: save (c1) waits for approval"
+    assert (ended_line.levelname, ended_line.answer) == ("INFO", answer)
+    assert ended_line.getMessage() == f"run_1: save (c1): approval {answer}"
+    assert "secret" not in repr([fields(line) for line in (asked_line, ended_line)])
 
 
 def test_stragglers_are_counted_at_the_end_and_told_when_they_end_late(caplog):

@@ -23,6 +23,7 @@ from tests.unit.observers.events import (
     cut_in_chat,
     cut_in_tool,
     ended,
+    question_of,
     stop_of,
     whole_run,
 )
@@ -215,6 +216,21 @@ def test_calls_are_paired_by_their_ids_whatever_the_order():
     assert by_id["c1"].attributes["loopctl.tool.status"] == "denied"
     assert by_id["c2"].attributes["loopctl.tool.status"] == "completed"
     assert by_id["c2"].end_time <= by_id["c1"].end_time
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"), [("allowed", "completed"), ("denied", "denied"), ("withdrawn", "not_started")]
+)
+def test_a_question_and_its_end_are_events_of_the_call_and_no_error(answer, status):
+    run = a_run("cancelled") if answer == "withdrawn" else a_run()
+    told = [call_began(), *question_of(answer), *question_of(answer, id="c9"), call_ended(CallStatus(status))]
+    out = Exported().feed([began(), asked(), *told, answered(), ended(run)])
+    tool = out.span(TOOL)
+    assert [(event.name, dict(event.attributes)) for event in tool.events] == [
+        ("loopctl.approval_requested", {}),
+        ("loopctl.approval_ended", {"loopctl.approval.answer": answer}),
+    ]
+    assert looks_unbroken(tool)
 
 
 def test_lost_attempts_are_events_of_the_reply_that_came_after_all():
