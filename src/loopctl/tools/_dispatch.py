@@ -24,7 +24,6 @@ from loopctl.concurrency import (
     ThreadWork,
     Work,
     breathe,
-    epoch,
     sleep,
     stop_reason,
     supervise,
@@ -49,7 +48,7 @@ from loopctl.tools._outcome import ToolOutcome
 from loopctl.tools._pipeline import outcome_of, run_layers
 from loopctl.tools._report import Report
 from loopctl.tools._round import Round
-from loopctl.tools._status import explain, status_of
+from loopctl.tools._status import begun, ended, explain
 from loopctl.tools._text import encodable
 from loopctl.tools._tool import Tool
 from loopctl.tools._waves import Wish, plan
@@ -224,6 +223,8 @@ class _Call:
         if ending.stopped_by is not None:  # what the layers would have made of the text is not known: a secret, perhaps
             self._note(replace(self._record, result=None))
         ending.raise_if_stopped(self._caught)
+        if self._caught is not None:  # a drain ended a question, which the layers do not hear of
+            raise Cancelled(stop_reason(into.token), self._caught)
         self._take(outcome_of(ending))
 
     def _take(self, outcome: ToolOutcome) -> None:
@@ -250,7 +251,7 @@ class _Call:
         self._error, self._is_running = ending.error, ending.straggler is not None
         self._value = ending.value
         is_unbegun = ending.how == "not_started" and ending.stopped_by != "timeout"
-        self._note(self._record if is_unbegun else _ended(_begun(record), ending))
+        self._note(self._record if is_unbegun else ended(begun(record), ending))
         self._raise_if_stopped(ending)
 
     def _raise_if_stopped(self, ending: Ending) -> None:
@@ -362,10 +363,6 @@ class _Call:
         return resources
 
 
-def _begun(record: ToolCallRecord) -> ToolCallRecord:
-    return replace(record, attempts=record.attempts + 1, started_at=record.started_at or epoch())
-
-
 def _hold(resources: frozenset[str], straggler: Straggler, held: dict[str, Straggler]) -> None:
     """Keep *resources* from others until *straggler* has ended."""
 
@@ -392,8 +389,3 @@ def _on_thread(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> A
         return tool.call(arguments, context)
     finally:
         context._folder.remove()
-
-
-def _ended(record: ToolCallRecord, ending: Ending) -> ToolCallRecord:
-    status, result = status_of(ending)
-    return replace(record, status=status, result=result, ended_at=None if status is CallStatus.ABANDONED else epoch())

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
-from loopctl.concurrency import Ending, describe
+from loopctl.concurrency import Ending, describe, epoch
 from loopctl.errors import Cancelled, ToolError
-from loopctl.record import CallStatus
+from loopctl.record import CallStatus, ToolCallRecord
 from loopctl.tools._render import render
 from loopctl.tools._text import encodable
 
-__all__ = ["explain", "render_late", "status_of"]
+__all__ = ["begun", "ended", "explain", "render_late", "status_of"]
 
 
 def render_late(value: Any, error: BaseException | None) -> tuple[CallStatus, str | None]:
@@ -51,6 +52,17 @@ def _timed_out(ending: Ending) -> tuple[CallStatus, str]:
     if ending.how == "abandoned":
         return CallStatus.ABANDONED, "The call took too long and did not stop. It may still be running."
     return CallStatus.FAILED, "The call took too long and was stopped. Whether it had an effect is unknown."
+
+
+def begun(record: ToolCallRecord) -> ToolCallRecord:
+    """Give the record with one more attempt begun."""
+    return replace(record, attempts=record.attempts + 1, started_at=record.started_at or epoch())
+
+
+def ended(record: ToolCallRecord, ending: Ending) -> ToolCallRecord:
+    """Give the record with what an attempt that was begun came to."""
+    status, result = status_of(ending)
+    return replace(record, status=status, result=result, ended_at=None if status is CallStatus.ABANDONED else epoch())
 
 
 def explain(error: BaseException | None) -> str:
