@@ -256,7 +256,7 @@ def test_a_run_that_reaches_its_deadline_exits_124():
     with OpenAIServer(endless(0.005)) as server:
         done = run(server, "--deadline", "0.5", "go")
     assert done.returncode == 124
-    assert done.stdout.startswith("token ")
+    assert set(done.stdout.split()) <= {"token"}  # on a busy machine it may come before the first word
     assert "at its deadline" in done.stderr
 
 
