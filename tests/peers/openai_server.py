@@ -122,13 +122,13 @@ class OpenAIServer:
         """The request bodies, in their order."""
         return [record.body for record in self.records]
 
-    def wait_for(self, condition: Callable[[OpenAIServer], object], timeout: float = 8.0) -> None:
+    def wait_for(self, condition: Callable[[OpenAIServer], object], timeout: float = 20.0) -> None:
         """Block this thread until *condition* is true; AssertionError with what was recorded after *timeout* s."""
         with self._changed:
             if not self._changed.wait_for(lambda: condition(self), timeout):
                 raise AssertionError(f"not within {timeout} s: {self!r}")
 
-    async def until(self, condition: Callable[[OpenAIServer], object], timeout: float = 8.0) -> None:
+    async def until(self, condition: Callable[[OpenAIServer], object], timeout: float = 20.0) -> None:
         """Do as `wait_for`, leaving the caller's loop free."""
         deadline = time.monotonic() + timeout
         while not condition(self):

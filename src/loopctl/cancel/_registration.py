@@ -17,11 +17,13 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from loopctl.cancel._latch import Latch, new_key
 from loopctl.cancel._links import attach, detach
@@ -30,6 +32,10 @@ from loopctl.cancel._post import Post
 __all__ = ["Callback", "LoopWatch", "Registration", "ThreadWaiter"]
 
 _logger = logging.getLogger("loopctl")
+
+_LOOK: Final = 0.25
+"""Seconds for which the main thread waits in one piece. A signal that another thread took, or that came in the instant
+before the wait, does not end it, and only between two pieces the signal's handler can run, which may cancel."""
 
 
 class Registration:
@@ -125,6 +131,16 @@ class ThreadWaiter(Registration):
         self.lock = threading.Lock()
         self.lock.acquire()
         super().__init__(latch, at_least, self.lock.release)
+
+    def wait(self, seconds: float) -> None:
+        """Block this thread until the level is reached, or *seconds* have passed; a negative number is no bound."""
+        if threading.get_ident() != threading.main_thread().ident:
+            self.lock.acquire(timeout=seconds)
+            return
+        deadline = math.inf if seconds < 0 else time.monotonic() + seconds
+        while not self.lock.acquire(timeout=min(_LOOK, max(deadline - time.monotonic(), 0.0))):
+            if time.monotonic() >= deadline:
+                return
 
     def _release(self) -> None:
         with contextlib.suppress(RuntimeError):  # a helper has released it already

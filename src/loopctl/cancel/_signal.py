@@ -108,7 +108,7 @@ class Readable:
             waiter = ThreadWaiter(token, level)
             try:
                 waiter._arm()
-                waiter.lock.acquire(timeout=seconds)
+                waiter.wait(seconds)
             finally:
                 detach(waiter)
         return token._reached[level]

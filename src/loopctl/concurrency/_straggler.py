@@ -101,14 +101,13 @@ class Straggler:
 
     def on_end(self, listener: Callable[[Straggler], None]) -> None:
         """Call *listener* when the work has ended; at once if it has."""
-        if self.is_ended:
-            listener(self)
-        else:
-            self._listeners.append(listener)
+        self._listeners.append(listener)
+        if self.is_ended:  # perhaps only now, and in another thread: whoever takes a listener out calls it
+            self._tell()
 
     def forget(self, listener: Callable[[Straggler], None]) -> None:
         """Do not call *listener* any more."""
-        if listener in self._listeners:
+        with contextlib.suppress(ValueError):  # it is being called
             self._listeners.remove(listener)
 
     def end(self, result: Any, error: BaseException | None) -> None:
@@ -117,8 +116,14 @@ class Straggler:
         self.result = result
         self.error = error
         _held.discard(self)
-        listeners, self._listeners = self._listeners, []
-        for listener in listeners:
+        self._tell()
+
+    def _tell(self) -> None:
+        while self._listeners:
+            try:
+                listener = self._listeners.pop(0)
+            except IndexError:  # another thread took the last one
+                return
             listener(self)
 
     def __repr__(self) -> str:

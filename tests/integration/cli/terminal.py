@@ -23,6 +23,18 @@ __all__ = ["COMMAND", "ROOT", "Terminal", "clean_environment"]
 
 ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-m", "loopctl.cli"]
+PATIENT = """
+import sys
+
+from loopctl import RunConfig
+from loopctl.cli import main
+
+RunConfig.__init__.__kwdefaults__["grace"] = 30.0
+sys.exit(main())
+"""
+"""The command with a long grace, for what must be seen while a stop goes on, on however busy a machine."""
+CUT = r"(\[stopped\]|■ stopping the reply… .*)\n"
+"""What follows a reply that was stopped: its mark, or what is said of a stop that takes a machine its time."""
 CTRL_C = b"\x03"
 CTRL_D = b"\x04"
 

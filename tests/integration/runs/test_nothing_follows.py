@@ -96,7 +96,7 @@ def until_reached(place: Place, handle: RunHandle, servers: list[OpenAIServer]) 
     is_first = place.is_waiting or len(place.replies) > 1 or place.fallback is None
     server, count = (servers[0], len(place.replies)) if is_first else (servers[1], 1)
     server.wait_for(lambda s: len(s.records) == count and (s.open == 0) is place.is_waiting)
-    deadline = time.monotonic() + 8
+    deadline = time.monotonic() + 20
     while handle._execution.scratch.place is not place.checkpoint:
         assert time.monotonic() < deadline
         time.sleep(0.001)

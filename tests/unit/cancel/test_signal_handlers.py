@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import signal
+import threading
+import time
 
 import pytest
 
@@ -254,6 +257,28 @@ def test_a_handler_that_cancels_at_any_step_of_wait(event):
         functions.add(interrupt.place[1])
         assert not signal.token._pins
     assert functions >= {"wait", "_arm", "attach", "_is_due"}
+
+
+def test_a_signal_that_interrupts_no_wait_ends_it_all_the_same():
+    """One that another thread took, or that came just before the wait: its handler needs the main thread to run."""
+    cancel, is_over, slept = CancelSignal(), threading.Event(), []
+
+    def press():
+        while not cancel.token._entries:
+            time.sleep(0.001)
+        time.sleep(0.05)  # the main thread waits by now
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        if not is_over.wait(5):
+            slept.append("through")
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+    with handling(cancel.cancel):
+        thread = threading.Thread(target=press)
+        thread.start()
+        assert cancel.wait() is True
+        is_over.set()
+        thread.join()
+    assert slept == []
 
 
 def test_a_handler_that_cancels_at_any_line_of_awaiting_notified():
