@@ -257,6 +257,7 @@ def test_a_model_that_fails_for_ever_is_left_at_any_time() -> None:
             requests = len(model.requests)
             handle.cancel()
             assert (await handle).outcome == "cancelled"
+            assert asyncio.get_running_loop().time() == pytest.approx(after / 100)
             await asyncio.sleep(1000)
             assert len(model.requests) == requests
 
