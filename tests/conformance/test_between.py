@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from loopctl import Agent, Checkpoint, Run, RunConfig, Session, Urgency, tool
+from loopctl import Agent, Checkpoint, Run, RunConfig, Session, ToolContext, Urgency, tool
+from loopctl.messages import ToolCall
 from loopctl.record import Event, ToolFinished, ToolStarted
 from loopctl.recovery import RetryCall, ToolRecovery
 from loopctl.testing import ScriptedModel, VirtualLoop, call, virtual_run
@@ -20,7 +21,7 @@ async def nap(name: str) -> str:
     return name
 
 
-def stopped_after_the_first(**config: Any) -> tuple[Run, list[str]]:
+def stopped_after_the_first(urgency: Urgency = Urgency.STOP, **config: Any) -> tuple[Run, list[str]]:
     """Run two calls, stopped by an observer of the first one's end."""
     announced: list[str] = []
 
@@ -28,7 +29,7 @@ def stopped_after_the_first(**config: Any) -> tuple[Run, list[str]]:
         if isinstance(event, ToolStarted):
             announced.append(event.id)
         if isinstance(event, ToolFinished):
-            session.signal.cancel("between")
+            session.signal.cancel("between", urgency=urgency)
 
     model = ScriptedModel([call("nap", {"name": "1"}), call("nap", {"name": "2"})], "done")
     session = Agent(model, [nap], observers=[observe], config=RunConfig(**config)).session()
@@ -46,14 +47,17 @@ def checkpoint_of(run: Run) -> Checkpoint | None:
     return run.stop.checkpoint
 
 
-def test_a_stop_between_two_calls_leaves_the_second_unannounced() -> None:
-    run, announced = stopped_after_the_first()
+# A drain tells everything, so what was begun after it would be seen.
+@pytest.mark.parametrize("urgency", [Urgency.DRAIN, Urgency.STOP])
+def test_a_stop_between_two_calls_leaves_the_second_unannounced(urgency: Urgency) -> None:
+    run, announced = stopped_after_the_first(urgency)
     assert checkpoint_of(run) is Checkpoint.BETWEEN_CALLS
     assert announced == ["call_1_0"]
 
 
-def test_a_stop_leaves_the_queued_calls_of_a_wave_unannounced() -> None:
-    run, announced = stopped_after_the_first(dispatch="parallel", max_concurrency=1)
+@pytest.mark.parametrize("urgency", [Urgency.DRAIN, Urgency.STOP])
+def test_a_stop_leaves_the_queued_calls_of_a_wave_unannounced(urgency: Urgency) -> None:
+    run, announced = stopped_after_the_first(urgency, dispatch="parallel", max_concurrency=1)
     assert checkpoint_of(run) is Checkpoint.WAVE
     assert announced == ["call_1_0"]
 
@@ -101,6 +105,36 @@ def test_a_call_that_waits_for_the_door_of_its_wave_is_stopped_there() -> None:
         assert checkpoint_of(await handle) is Checkpoint.DELIVERY
         assert VirtualLoop.running().turns - before < 20, "they were let through the door one after the other"
         assert asyncio.get_running_loop().time() == 5
+        await reader.aclose()
+
+    virtual_run(main)
+
+
+def test_a_question_that_waits_for_the_door_of_its_wave_is_not_asked_after_the_stop() -> None:
+    """The first call has its question to tell, while a later one holds the door with the news of its start."""
+    asked: list[str] = []
+
+    @tool(parallel=True, approval=True)
+    async def risky() -> str:
+        """Do something that needs a yes."""
+        return "done"
+
+    async def approve(wanted: ToolCall, _: ToolContext) -> bool:
+        asked.append(wanted.id)
+        return True
+
+    model = ScriptedModel([call("risky", {}), *(call("nap", {"name": str(number)}) for number in range(100))], "done")
+    config = RunConfig(dispatch="parallel", max_concurrency=200)
+    session = Agent(model, [nap, risky], approve=approve, config=config).session()
+
+    async def main() -> None:
+        handle = session.start("go")
+        reader = aiter(handle)
+        await anext(reader)
+        await asyncio.sleep(0.5)
+        session.signal.cancel()
+        assert checkpoint_of(await handle) is Checkpoint.DELIVERY
+        assert asked == []
         await reader.aclose()
 
     virtual_run(main)

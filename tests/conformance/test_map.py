@@ -30,6 +30,7 @@ ALLOWED = {
     "middleware/_timeout.py Timeout.tool_call: call_next(call)": "a layer, inside the child of its pipeline",
     "tools/_context.py ToolContext.cancelled: self.signal.notified()": "the tool's own wait, inside its child",
     "tools/_pipeline.py _begin: rest(call)": "the outermost layer, inside the child of its pipeline",
+    "tools/_temp.py TemporaryFolder.around: begin()": "the tool with its folder, inside its child",
     "tools/_tool.py _inside: result": "the tool itself, inside its child",
     "driver/_session.py Session.run: self.start(input, signal=signal)": "the caller waits for the run, outside of it",
     "driver/_agent.py Agent.aclose: AsyncExitStack()": "closing the clients, when no run is left",
