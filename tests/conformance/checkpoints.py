@@ -143,6 +143,13 @@ MAP: dict[Checkpoint, Entry] = {
                 _in("unit/driver/test_one_cancel_one_run", "test_a_cancel_from_inside_a_tool_is_like_any_other")
                 + _in("unit/driver/test_watchdogs", "test_a_deadline_stops_a_tool_and_the_tool_is_told_why"),
             ),
+            Site(
+                "tools/_commands.py Commands.run",
+                _in(
+                    "integration/processes/test_stops",
+                    "test_a_stop_without_the_engine_ends_the_command_too",
+                ),
+            ),
         ),
     ),
     Checkpoint.RECOVERY_WAIT: Entry(

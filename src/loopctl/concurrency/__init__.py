@@ -4,6 +4,7 @@ from loopctl.concurrency._clock import clock_of, draw, epoch, fresh_id, monotoni
 from loopctl.concurrency._ending import Ending, describe, quote, stop_reason
 from loopctl.concurrency._interrupts import interrupts
 from loopctl.concurrency._patience import Patience
+from loopctl.concurrency._process import Command, OutputStream, ProcessEnd, ProcessWork
 from loopctl.concurrency._race import Grace, check_seconds, race, supervise
 from loopctl.concurrency._runner import run
 from loopctl.concurrency._scope import scope
@@ -13,10 +14,14 @@ from loopctl.concurrency._together import together
 from loopctl.concurrency._work import ForeignWork, TaskWork, ThreadWork, Work, spawn
 
 __all__ = [
+    "Command",
     "Ending",
     "ForeignWork",
     "Grace",
+    "OutputStream",
     "Patience",
+    "ProcessEnd",
+    "ProcessWork",
     "Straggler",
     "TaskWork",
     "ThreadWork",

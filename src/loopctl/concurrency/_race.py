@@ -31,8 +31,6 @@ __all__ = ["Grace", "check_seconds", "race", "supervise"]
 
 T = TypeVar("T")
 
-_TURNS = 32
-
 
 class Grace:
     """How long pressed work may unwind: one deadline for everything in flight, set when it is first asked for."""
@@ -105,7 +103,7 @@ class _Race:
             self._press()
         if self._pressed == 1 and (self._timer is None or deadline < self._timer.when()):
             self.stop_timer()
-            self._timer = self._loop.call_at(deadline, self._count, _TURNS)
+            self._timer = self._loop.call_at(deadline, self._count, self._work.turns)
 
     def _press(self) -> None:
         self._pressed += 1
@@ -118,7 +116,7 @@ class _Race:
             self._loop.call_soon(self._count, turns - 1)
         elif self._pressed == 1:
             self._press()
-            self._count(_TURNS)
+            self._count(self._work.turns)
         else:
             self._abandon()
 

@@ -37,7 +37,7 @@ class Straggler:
 
     __slots__ = (
         "__weakref__",
-        "_find_frame",
+        "_find_place",
         "_listeners",
         "_started",
         "call_id",
@@ -53,7 +53,7 @@ class Straggler:
         self,
         kind: Literal["task", "thread", "process"],
         started: float,
-        find_frame: Callable[[], tuple[CodeType, int] | None],
+        find_place: Callable[[], tuple[CodeType, int] | str | None],
     ) -> None:
         """Take over a piece of work that began at *started* (monotonic seconds)."""
         self.kind = kind
@@ -67,7 +67,7 @@ class Straggler:
         self.error: BaseException | None = None
         """What it raised late; None if it did not."""
         self._started = started
-        self._find_frame = find_frame
+        self._find_place = find_place
         self._listeners: list[Callable[[Straggler], None]] = []
         _held.add(self)
 
@@ -83,15 +83,15 @@ class Straggler:
 
     @property
     def where(self) -> str:
-        """`file:line` where it hangs now; empty if it has ended or that cannot be told."""
+        """`file:line` where it hangs, or the processes that still run; empty if it has ended, or nobody can tell."""
         if self.is_ended:
             return ""
         try:
-            place = self._find_frame()
+            place = self._find_place()
         except Exception:  # attributes of whatever the work awaits are looked up
             return ""
-        if place is None:
-            return ""
+        if place is None or isinstance(place, str):
+            return place or ""
         code, line = place
         return f"{code.co_filename}:{line}"
 

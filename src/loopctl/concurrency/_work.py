@@ -21,12 +21,17 @@ __all__ = ["ForeignWork", "TaskWork", "ThreadWork", "Work", "forget_task", "spaw
 
 T = TypeVar("T")
 
+TURNS = 32
+"""A cooperative tree of tasks needs about 25 turns of the loop to unwind (docs/explanation/cancellation.md)."""
+
 
 class Work(Protocol):
     """A piece of work that can be begun, pressed to end, and given up."""
 
     can_unwind: bool
     """False if pressing it is pointless: it is given up at once."""
+    turns: int
+    """Turns of the loop that it gets after each of the two presses, also when there is no grace."""
 
     def start(
         self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None], may_begin: Callable[[], bool], /
@@ -65,6 +70,7 @@ class TaskWork:
         "_started",
         "_task",
         "can_unwind",
+        "turns",
     )
 
     def __init__(
@@ -85,6 +91,7 @@ class TaskWork:
                 `CancelledError` then; says whether it went on. It then runs without a frame of ours around it, which a
                 long stream would pay for at each of its awaits.
         """
+        self.turns: int = TURNS
         self.can_unwind: bool = True
         self._is_tidying = is_tidying
         self._is_spared = False
@@ -163,6 +170,7 @@ class ThreadWork:
         "_straggler",
         "_thread",
         "can_unwind",
+        "turns",
     )
 
     def __init__(self, function: Callable[[], Any], name: str, *, can_unwind: bool) -> None:
@@ -173,6 +181,7 @@ class ThreadWork:
             name: The thread's name.
             can_unwind: True if the function can notice a cancel by itself, and so deserves the grace.
         """
+        self.turns: int = TURNS
         self.can_unwind: bool = can_unwind
         self._function = function
         self._name = name
@@ -248,10 +257,11 @@ class ThreadWork:
 class ForeignWork:
     """A future that belongs to somebody else: waited for, never cancelled."""
 
-    __slots__ = ("_callback", "_future", "can_unwind")
+    __slots__ = ("_callback", "_future", "can_unwind", "turns")
 
     def __init__(self, future: asyncio.Future[Any]) -> None:
         """Wait for *future*, which must be of the running loop."""
+        self.turns: int = TURNS
         self.can_unwind: bool = False
         self._future = future
 

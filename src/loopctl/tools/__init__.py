@@ -5,6 +5,7 @@ a `ToolError` whose text lets it do better.
 """
 
 from loopctl.tools._approval import Approval, Approver, check_approver
+from loopctl.tools._commands import ProcessOptions, ProcessResult
 from loopctl.tools._context import ToolContext
 from loopctl.tools._decorator import ToolOptions, tool
 from loopctl.tools._dispatch import run_in_waves, run_sequentially
@@ -25,6 +26,8 @@ __all__ = [
     "Approver",
     "CallNext",
     "EffectLedger",
+    "ProcessOptions",
+    "ProcessResult",
     "Round",
     "Tool",
     "ToolContext",

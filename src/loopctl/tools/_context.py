@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any, Literal, NoReturn, overload
+from typing import IO, Any, Literal, Unpack, overload
 
 from loopctl.cancel import CancelToken
 from loopctl.concurrency import check_seconds, sleep
-from loopctl.errors import LoopError, UsageError
+from loopctl.errors import UsageError
 from loopctl.record import CancelReason, Urgency
 from loopctl.tools._atomic import TextForm, replacing
+from loopctl.tools._commands import Commands, ProcessOptions, ProcessResult
 from loopctl.tools._ledger import EffectLedger
 from loopctl.tools._temp import TemporaryFolder
 
@@ -35,6 +36,7 @@ class ToolContext:
     """
 
     __slots__ = (
+        "_commands",
         "_folder",
         "_is_over",
         "_ledger",
@@ -55,7 +57,7 @@ class ToolContext:
     idempotency_key: str
     """The same for every attempt of one call, and for no other call: give it to a service that deduplicates."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the engine gives, by name
         self,
         call_id: str,
         tool_name: str,
@@ -64,6 +66,7 @@ class ToolContext:
         report: Callable[[str, float | None], None] = _report_nowhere,
         *,
         ledger: EffectLedger | None = None,
+        commands: Commands | None = None,
     ) -> None:
         """Describe a call. The engine does this; a test of a tool may, with the token of a `CancelSignal` of its own.
 
@@ -74,12 +77,14 @@ class ToolContext:
             idempotency_key: The same for every attempt of the call.
             report: Told of progress: a message, and a fraction from 0 to 1 or None. Called in the tool's thread.
             ledger: What `once` writes to, mostly a `loopctl.store.Ledger`; None leaves it without one.
+            commands: How `run_process` runs them.
         """
         self.call_id = call_id
         self.tool_name = tool_name
         self.signal = token
         self.idempotency_key = idempotency_key
         self._report = report
+        self._commands = Commands() if commands is None else commands
         self._limit: float | None = None
         self._ledger = ledger
         self._folder = TemporaryFolder()
@@ -224,16 +229,35 @@ class ToolContext:
         by = f"{self.tool_name} ({self.call_id})"
         return self._ledger.once(key, function, token=self.signal, by=by, check_open=self._check_open)
 
-    async def run_process(self, argv: object) -> Any:
-        """Run a program that ends with the call. Not built yet.
+    async def run_process(
+        self, argv: Sequence[str | os.PathLike[str]], **options: Unpack[ProcessOptions]
+    ) -> ProcessResult:
+        """Run a program that ends with the call, and everything that comes of it.
+
+        It has a session and a process group of its own, no terminal, and nothing of ours but its environment and its
+        folder. When it has ended, what it left running in its session gets a moment, then TERM, then KILL. When this
+        process dies, by whatever death, so does all of it.
+
+        Args:
+            argv: The program and its arguments. For a line of shell: `["sh", "-c", line]`.
+            **options: See `ProcessOptions`.
+
+        Returns:
+            How it ended, and what it wrote.
 
         Raises:
-            LoopError: Always.
+            Cancelled: The call was asked to stop.
+            OSError: It cannot be started: `FileNotFoundError`, `PermissionError`, …
+            TimeoutError: It did not end within `timeout`.
+            ToolError: It ended with another code than 0, and `check` was asked for.
+            UsageError: The arguments or an option cannot be.
 
         Cancellation:
-            Never waits.
+            The checkpoint `TOOL_CALL`. Not started if the cancel has come already. Else its whole group gets TERM at
+            once and KILL at 80 % of the grace (at once under `Urgency.ABANDON`), and is reaped; no pipe is waited for.
+            What has left its session is not killed: it becomes a straggler of the run, as does what cannot be killed.
         """
-        _not_yet(f"run_process({argv!r})")
+        return await self._commands.run(argv, self.signal, options)
 
     @property
     def temp_dir(self) -> Path:
@@ -261,7 +285,3 @@ class ToolContext:
     def __repr__(self) -> str:
         """Name the tool and the call."""
         return f"<ToolContext {self.tool_name} {self.call_id}>"
-
-
-def _not_yet(name: str) -> NoReturn:
-    raise LoopError(f"ToolContext.{name} is not built yet in this version of loopctl")

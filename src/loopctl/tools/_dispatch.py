@@ -43,6 +43,7 @@ from loopctl.record import (
 )
 from loopctl.recovery import ToolFailure, ToolRetry
 from loopctl.tools._approval import Approval, Approver, ask, verdict
+from loopctl.tools._commands import Commands
 from loopctl.tools._context import ToolContext
 from loopctl.tools._outcome import ToolOutcome
 from loopctl.tools._pipeline import outcome_of, run_layers
@@ -187,7 +188,8 @@ class _Call:
         self._error, self._is_running = None, False
         call, into = self._call, self._into
         report = Report(call.id, call.name, into.run_id, into.token, into.offer)
-        context = ToolContext(call.id, call.name, into.token, f"{into.run_id}:{call.id}", report)
+        commands = Commands(into.grace.seconds)
+        context = ToolContext(call.id, call.name, into.token, f"{into.run_id}:{call.id}", report, commands=commands)
         try:
             if into.middleware:
                 await self._pipe(context)
@@ -248,7 +250,7 @@ class _Call:
             self._fail(unfit)
             return
         ending = await self._supervise(bound, resources, context)
-        self._error, self._is_running = ending.error, ending.straggler is not None
+        self._error = ending.error
         self._value = ending.value
         is_unbegun = ending.how == "not_started" and ending.stopped_by != "timeout"
         self._note(self._record if is_unbegun else ended(begun(record), ending))
@@ -320,6 +322,8 @@ class _Call:
 
     async def _supervise(self, arguments: dict[str, Any], resources: frozenset[str], context: ToolContext) -> Ending:
         into = self._into
+        keep = functools.partial(self._hold, resources)
+        context._commands.keep = keep
         ending = await supervise(
             _work(self._tool, arguments, context),
             into.token,
@@ -328,8 +332,7 @@ class _Call:
             patience=None if context._limit is None else Patience(total=context._limit),
         )
         if ending.straggler is not None:
-            self._abandon(ending.straggler, self._call.name)
-            _hold(resources, ending.straggler, into.held)
+            keep(ending.straggler)
         for resource in resources:
             into.busy.pop(resource, None)
         return ending
@@ -338,6 +341,20 @@ class _Call:
         if straggler is not None:
             straggler.name, straggler.call_id = name, self._call.id
             self._into.abandoned(straggler)
+
+    def _hold(self, resources: frozenset[str], straggler: Straggler) -> None:
+        """Keep *resources* from others until *straggler*, which is of the current attempt, has ended."""
+        self._is_running = True
+        self._abandon(straggler, self._call.name)
+        held = self._into.held
+
+        def release(_: Straggler) -> None:
+            for resource in resources:
+                if held.get(resource) is straggler:
+                    del held[resource]
+
+        held.update(dict.fromkeys(resources, straggler))
+        straggler.on_end(release)
 
     def _claim(self) -> frozenset[str]:
         """Take what the call touches.
@@ -361,18 +378,6 @@ class _Call:
                 )
         into.busy.update(dict.fromkeys(resources, self._call.id))
         return resources
-
-
-def _hold(resources: frozenset[str], straggler: Straggler, held: dict[str, Straggler]) -> None:
-    """Keep *resources* from others until *straggler* has ended."""
-
-    def release(_: Straggler) -> None:
-        for resource in resources:
-            if held.get(resource) is straggler:
-                del held[resource]
-
-    held.update(dict.fromkeys(resources, straggler))
-    straggler.on_end(release)
 
 
 def _work(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Work:

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from loopctl.cancel import CancelSignal
-from loopctl.errors import Cancelled, LoopError, UsageError
+from loopctl.errors import Cancelled, UsageError
 from loopctl.record import CancelReason
 from loopctl.testing import virtual_run
 from loopctl.tools import ToolContext
@@ -142,15 +142,3 @@ def test_once_without_a_ledger_says_how_to_get_one():
     with pytest.raises(UsageError, match=r"once\('key'\) needs a ledger.*agent\.session\(store=path\)"):
         context(CancelSignal()).once("key", lambda: done.append(1))
     assert done == []
-
-
-NOT_BUILT = {
-    "run_process": lambda ctx: asyncio.run(ctx.run_process(["true"])),
-}
-
-
-@pytest.mark.parametrize("name", NOT_BUILT)
-def test_what_is_not_built_yet_says_so(name):
-    with pytest.raises(LoopError, match=rf"ToolContext\.{name}.*not built yet") as caught:
-        NOT_BUILT[name](context(CancelSignal()))
-    assert not isinstance(caught.value, UsageError)
