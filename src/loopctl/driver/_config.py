@@ -34,7 +34,7 @@ class RunConfig:
     """Tokens, of input and output together, after which no further request is made (origin `budget`); what a server
     does not tell does not count."""
     turn_timeout: float | None = 300.0
-    """Seconds for one whole model request."""
+    """Seconds for one whole model request, and for getting a model ready (`prepare`) before it."""
     first_event_timeout: float | None = 120.0
     """Seconds to the first event of a stream."""
     event_timeout: float | None = 180.0

@@ -17,16 +17,21 @@ from loopctl.model import Model
 __all__ = ["check", "exhausted", "fact_of", "truncated", "wrapped"]
 
 
-def check(ending: Ending, model: Model, patience: Patience | None = None) -> None:
+def check(ending: Ending, model: Model, patience: Patience, what: str = "request") -> None:
     """Raise what the model's side failed with, as a `LoopError`.
+
+    Args:
+        ending: How *what* ended.
+        model: Whose it was.
+        patience: The limits that it had.
+        what: Its name, for the error.
 
     Raises:
         LoopError: It failed.
         BaseException: It raised something that ends the program.
     """
     if ending.stopped_by == "timeout":
-        what = patience.expired if patience is not None else "not finished in time"
-        raise ModelError(f"{model.name}: {what}. The request was dropped", retryable=True)
+        raise ModelError(f"{model.name}: {patience.expired}. The {what} was dropped", retryable=True)
     if ending.how == "returned":
         return
     error = ending.error

@@ -208,9 +208,10 @@ class Performer:
         prepare: Callable[[], Awaitable[None]] | None = getattr(model, "prepare", None)
         if prepare is None:
             return
-        ending = await self._await(TaskWork(_begun(prepare), "loopctl setup"), Checkpoint.SETUP, Patience(), model)
+        patience = Patience(self._run.config.turn_timeout)
+        ending = await self._await(TaskWork(_begun(prepare), "loopctl setup"), Checkpoint.SETUP, patience, model)
         ending.raise_if_stopped()
-        check(ending, model)
+        check(ending, model, patience, "setup")
 
     async def _stream(self, model: Model, request: ModelRequest, turn: OpenTurn) -> None:
         run = self._run

@@ -102,6 +102,32 @@ def test_models_that_were_gone_past_are_named_when_the_chain_is_spent() -> None:
     assert len(first.requests) == 3
 
 
+def test_a_model_that_never_gets_ready_is_given_up_after_its_limit() -> None:
+    first, second = ScriptedModel("never", prepare=[stall()]), ScriptedModel("fine", prepare=[pause(9)])
+    agent = agent_of(first, second, turn_timeout=10)
+    session = agent.session()
+
+    async def main() -> None:
+        assert (await session.run("a")).output == "fine"
+        assert asyncio.get_running_loop().time() == 19
+        assert agent.chain.breakers[0].failures == 1
+
+    virtual_run(main)
+    assert first.requests == []
+    assert first.preparations[0].ending == "cancelled"
+
+
+def test_a_setup_that_takes_too_long_says_so() -> None:
+    session = agent_of(ScriptedModel("never", prepare=[stall()]), turn_timeout=10).session()
+
+    async def main() -> None:
+        with pytest.raises(ModelError, match=r"not finished within 10 s\. The setup was dropped") as caught:
+            await session.run("a")
+        assert caught.value.retryable
+
+    virtual_run(main)
+
+
 def test_a_cancel_in_one_model_asks_no_other() -> None:
     """Case C3: cancelled while the first model answers; the second is never called, and nothing is counted."""
     first, second = ScriptedModel([say("ha"), stall()], repeat=True), ScriptedModel("never")
