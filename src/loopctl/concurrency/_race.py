@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import TypeVar
 
 from loopctl.cancel import CancelSignal, CancelToken, token_of, watch
@@ -32,27 +33,62 @@ __all__ = ["Grace", "check_seconds", "race", "supervise"]
 T = TypeVar("T")
 
 
-class Grace:
-    """How long pressed work may unwind: one deadline for everything in flight, set when it is first asked for."""
+_SHARE = 0.9
+"""The part of its grace that pressed work may spend on what goes on inside of it."""
 
-    __slots__ = ("_deadline", "seconds")
+
+class _Pressure:
+    """What the work of a race can know of it: until when the graces inside of it must be over."""
+
+    __slots__ = ("until",)
+
+    def __init__(self) -> None:
+        self.until = math.inf
+
+
+_around: ContextVar[_Pressure | None] = ContextVar("loopctl_around", default=None)
+"""Of the race that the current task or thread is the work of."""
+
+
+class Grace:
+    """How long pressed work may unwind: one deadline for everything in flight, set when it is first asked for.
+
+    Made inside of other work, it is over a little before that work's own grace: else a run inside of a tool would end
+    in the very instant in which the tool is given up for not ending.
+    """
+
+    __slots__ = ("_around", "_deadline", "seconds")
 
     def __init__(self, seconds: float) -> None:
         """Allow *seconds* from the first `deadline` on."""
         self.seconds: float = seconds
         self._deadline: float | None = None
+        self._around = _around.get()
 
     def deadline(self, now: float) -> float:
         """The loop time at which the grace ends."""
         if self._deadline is None:
             self._deadline = now + self.seconds
+            if self._around is not None:
+                self._deadline = min(self._deadline, self._around.until)
         return self._deadline
 
 
 class _Race:
     """One piece of work from its start to its end or its abandonment, moved on by callbacks of the loop."""
 
-    __slots__ = ("_future", "_grace", "_loop", "_pressed", "_timer", "_work", "is_over", "straggler", "timed_out")
+    __slots__ = (
+        "_future",
+        "_grace",
+        "_loop",
+        "_pressed",
+        "_pressure",
+        "_timer",
+        "_work",
+        "is_over",
+        "straggler",
+        "timed_out",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Work, grace: Grace) -> None:
         self._loop = loop
@@ -61,6 +97,7 @@ class _Race:
         self._future: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._pressed = 0
+        self._pressure = _Pressure()
         self.is_over = False
         self.timed_out = False
         self.straggler: Straggler | None = None
@@ -70,6 +107,14 @@ class _Race:
         if not self.is_over:
             self._future = self._loop.create_future()
             await self._future
+
+    def begin(self, may_begin: Callable[[], bool]) -> None:
+        """Begin the work, inside of which the graces depend on this race."""
+        mark = _around.set(self._pressure)
+        try:
+            self._work.start(self._loop, self.on_ended, may_begin)
+        finally:
+            _around.reset(mark)
 
     def on_ended(self) -> None:
         """Note that the work has returned or raised."""
@@ -99,6 +144,8 @@ class _Race:
         if self._work.is_ended() or not self._work.can_unwind:
             self._abandon()
             return
+        now = self._loop.time()
+        self._pressure.until = min(self._pressure.until, now + _SHARE * (deadline - now))
         if not self._pressed:
             self._press()
         if self._pressed == 1 and (self._timer is None or deadline < self._timer.when()):
@@ -127,6 +174,7 @@ class _Race:
 
     def _finish(self) -> None:
         self.is_over = True
+        self._pressure.until = math.inf  # what it has left behind holds nobody up any more
         self.stop_timer()
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
@@ -163,7 +211,7 @@ async def supervise(
     loop = asyncio.get_running_loop()
     race = _Race(loop, work, grace)
     host_error: asyncio.CancelledError | None = None
-    work.start(loop, race.on_ended, lambda: not token.is_cancelled(at_least=refused_from))
+    race.begin(lambda: not token.is_cancelled(at_least=refused_from))
     if patience is not None:
         patience.start(loop, race.on_expired)
     stopped = watch(token, loop, race.on_signal, at_least=ends_from(at))
