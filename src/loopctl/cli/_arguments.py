@@ -27,8 +27,9 @@ models:
 Without --model: openai:gpt-5.2 if OPENAI_API_KEY is set, else local."""
 
 _CHAT = """\
-Talk to a model. Ctrl-C stops a reply and brings the prompt back; pressed again
-while it is stopping, it leaves. Ctrl-D at the prompt leaves. /help lists the rest."""
+Talk to a model. Ctrl-C stops a reply and brings the prompt back; pressed again,
+it waits for nothing more; a third time, it leaves. Ctrl-D at the prompt leaves.
+/help lists the rest."""
 
 _RUN = """\
 Run once: the reply goes to stdout, everything else to stderr. Ctrl-C stops it."""

@@ -170,8 +170,8 @@ class Chat:
 
     async def _run(self, text: str) -> None:
         renderer = Renderer(self._screen, shows_thinking=True)
-        stopping = Stopping(self._screen, renderer)
         async with self._session.start(text) as handle:
+            stopping = Stopping(self._screen, renderer, handle, self._session.agent.config.grace)
             with printing_beside(self._screen), stopping, self._presses.running(handle.cancel, stopping):
                 run = await _follow(handle, renderer)
         self._last_code = code_of(run)

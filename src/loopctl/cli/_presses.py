@@ -2,7 +2,7 @@
 
 | moment | Ctrl-C | SIGTERM |
 |---|---|---|
-| something runs | stops it; the next one ends the process (130) | stops it and ends (143); the next ends at once |
+| something runs | stops it, then abandons it, then ends the process (130) | stops it and ends (143); the next at once |
 | a message was just sent | stops its run, which is about to begin | as if at the next prompt |
 | the prompt waits | warns; the next one leaves | leaves (143) |
 | between those, in a chat | as if at the next prompt | as if at the next prompt |
@@ -21,13 +21,20 @@ from typing import Protocol
 
 from loopctl.cli._exit import INTERRUPTED, TERMINATED, end_now
 from loopctl.cli._terminal import say_at_once
-from loopctl.record import CancelReason
+from loopctl.record import CancelReason, Urgency
 
 __all__ = ["LeaveWarning", "Presses", "StopListener"]
 
 _CTRL_C = CancelReason("user", "Ctrl-C", "SIGINT")
+_ABANDONED = 2
 _WARNED_FOR = 5.0
 """Seconds in which the second Ctrl-C at the prompt leaves."""
+
+
+class Cancel(Protocol):
+    """Cancels what runs; called in a signal handler."""
+
+    def __call__(self, reason: CancelReason, /, *, urgency: Urgency) -> object: ...
 
 
 class StopListener(Protocol):
@@ -35,6 +42,9 @@ class StopListener(Protocol):
 
     def begun(self, *, is_typed: bool) -> None:
         """The stop was asked for; *is_typed* by a key."""
+
+    def abandoned(self) -> None:
+        """It was asked for again, by a key: nothing is waited for any more."""
 
     def last_words(self) -> str:
         """Say what is left behind, since the process ends now."""
@@ -68,10 +78,11 @@ class Presses:
 
     def __init__(self) -> None:
         """Begin as a command that starts."""
-        self._cancel: Callable[[CancelReason], object] | None = None
+        self._cancel: Cancel | None = None
         self._wake: Callable[[], object] | None = None
         self._listener: StopListener | None = None
-        self._is_stopping = False
+        self._strength = 0
+        """1 once what runs was stopped, 2 once it was abandoned."""
         self._is_chatting = False
         self._is_pressed = False
         self.is_used = False
@@ -93,12 +104,12 @@ class Presses:
             end_now(TERMINATED if is_termination else INTERRUPTED)
 
     @contextmanager
-    def running(self, cancel: Callable[[CancelReason], object], listener: StopListener | None = None) -> Iterator[None]:
-        """Stop by *cancel* while the block runs, and tell *listener*; the second signal ends the process.
+    def running(self, cancel: Cancel, listener: StopListener | None = None) -> Iterator[None]:
+        """Stop by *cancel* while the block runs, harder each time, and tell *listener*.
 
         A Ctrl-C that came since the message was given counts: it was meant for what begins now.
         """
-        self._is_stopping = False
+        self._strength = 0
         self._listener = listener
         self._cancel = cancel
         if self.take():
@@ -136,14 +147,29 @@ class Presses:
         was_pressed, self._is_pressed = self._is_pressed, False
         return was_pressed
 
-    def _stop(self, cancel: Callable[[CancelReason], object], reason: CancelReason, *, is_termination: bool) -> None:
-        if self._is_stopping:
-            self._leave(TERMINATED if is_termination or self.is_terminated else INTERRUPTED)
-        self._is_stopping = True
-        self.is_terminated = self.is_terminated or is_termination
+    def _stop(self, cancel: Cancel, reason: CancelReason, *, is_termination: bool) -> None:
+        if is_termination:
+            self._terminate(cancel, reason)
+            return
+        self._strength += 1
+        if self._strength > _ABANDONED:
+            self._leave(TERMINATED if self.is_terminated else INTERRUPTED)
+        is_first = self._strength < _ABANDONED
         if self._listener is not None:
-            self._listener.begun(is_typed=not is_termination)
-        cancel(reason)
+            if is_first:
+                self._listener.begun(is_typed=True)
+            else:
+                self._listener.abandoned()
+        cancel(reason, urgency=Urgency.STOP if is_first else Urgency.ABANDON)
+
+    def _terminate(self, cancel: Cancel, reason: CancelReason) -> None:
+        if self.is_terminated:
+            self._leave(TERMINATED)
+        self.is_terminated = True
+        self._strength = max(1, self._strength)
+        if self._listener is not None:
+            self._listener.begun(is_typed=False)
+        cancel(reason, urgency=Urgency.STOP)
 
     def _leave(self, code: int) -> None:
         try:

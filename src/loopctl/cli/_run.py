@@ -40,8 +40,8 @@ async def run_once(session: Session, text: str, shape: Shape, presses: Presses, 
     """
     notes = Screen(sys.stderr, os.environ)
     writer = _Writer(stdout, notes, shape)
-    stopping = Stopping(notes, writer.renderer)
     async with session.start(text) as handle:
+        stopping = Stopping(notes, writer.renderer, handle, session.agent.config.grace)
         with stopping, presses.running(handle.cancel, stopping):
             run = await _follow(handle, writer)
     is_written = writer.end(run)

@@ -5,7 +5,7 @@ from loopctl.concurrency._ending import Ending, describe, quote, stop_reason
 from loopctl.concurrency._interrupts import interrupts
 from loopctl.concurrency._patience import Patience
 from loopctl.concurrency._process import Command, OutputStream, ProcessEnd, ProcessWork
-from loopctl.concurrency._race import Grace, check_seconds, race, supervise
+from loopctl.concurrency._race import FinishGrace, Grace, check_seconds, race, supervise
 from loopctl.concurrency._runner import run
 from loopctl.concurrency._scope import scope
 from loopctl.concurrency._sleep import breathe, sleep
@@ -16,6 +16,7 @@ from loopctl.concurrency._work import ForeignWork, TaskWork, ThreadWork, Work, s
 __all__ = [
     "Command",
     "Ending",
+    "FinishGrace",
     "ForeignWork",
     "Grace",
     "OutputStream",

@@ -7,6 +7,7 @@ Rules:
 2. The token's callback presses the work's own task. No task of anybody else is ever cancelled.
 3. Pressed work gets the grace, then a second cancellation, then is abandoned. Each of the two gets at least 32
    turns of the loop, also at grace 0: a cooperative tree of tasks needs about 25 (docs/explanation/cancellation.md).
+   Work whose grace spares it is not pressed before its end.
 4. If the work and the cancel end in the same instant the cancel wins, and the value is kept in the `Ending`.
 5. If the host task is cancelled the work is pressed in the same way, and a second time means "no grace".
 """
@@ -28,7 +29,7 @@ from loopctl.concurrency._work import Work, work_of
 from loopctl.errors import UsageError
 from loopctl.record import Checkpoint, Urgency
 
-__all__ = ["Grace", "check_seconds", "race", "supervise"]
+__all__ = ["FinishGrace", "Grace", "check_seconds", "race", "supervise"]
 
 T = TypeVar("T")
 
@@ -72,6 +73,36 @@ class Grace:
             if self._around is not None:
                 self._deadline = min(self._deadline, self._around.until)
         return self._deadline
+
+    def spared_until(self, now: float) -> float | None:
+        """The loop time until which the work may go on as if nothing had happened; None if it is pressed at once."""
+        del now
+        return None
+
+
+class FinishGrace(Grace):
+    """The grace of work that may finish: not pressed for some seconds, then abandoned."""
+
+    __slots__ = ("_finish_within", "_may_finish", "_plain", "_spared_until")
+
+    def __init__(self, plain: Grace, finish_within: float, may_finish: Callable[[], bool]) -> None:
+        """Spare the work for *finish_within* seconds if it *may_finish*; else it gets what is left of *plain*."""
+        super().__init__(plain.seconds)
+        self._plain = plain
+        self._finish_within = finish_within
+        self._may_finish = may_finish
+        self._spared_until: float | None = None
+
+    def deadline(self, now: float) -> float:
+        return self._plain.deadline(now)
+
+    def spared_until(self, now: float) -> float | None:
+        self._plain.deadline(now)  # that of all others counts from now too
+        if not self._may_finish():
+            return None
+        if self._spared_until is None:
+            self._spared_until = now + self._finish_within
+        return self._spared_until
 
 
 class _Race:
@@ -121,8 +152,17 @@ class _Race:
         self._finish()
 
     def on_signal(self) -> None:
-        """Press the work: the signal fired, or the host was cancelled."""
-        self._press_until(self._grace.deadline(self._loop.time()))
+        """Press the work, unless it may finish: the signal fired, or the host was cancelled."""
+        now = self._loop.time()
+        spared_until = self._grace.spared_until(now)
+        if spared_until is None or self._pressed:
+            self._press_until(self._grace.deadline(now))
+        elif not self.is_over and self._timer is None:
+            self._timer = self._loop.call_at(spared_until, self._on_spared)
+
+    def _on_spared(self) -> None:
+        self._timer = None
+        self.on_abandon()
 
     def on_expired(self) -> None:
         """Press the work: a time limit was passed. Not the run's grace: the run goes on."""

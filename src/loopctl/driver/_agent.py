@@ -18,7 +18,7 @@ from loopctl.messages import Message, UserMessage
 from loopctl.middleware import Layers, Middleware, check_middleware
 from loopctl.model import Model
 from loopctl.observers import Observer, Observers, check_observers
-from loopctl.record import CancelReason, Run
+from loopctl.record import CancelReason, Run, Urgency
 from loopctl.recovery import ModelRecovery, Recovery, ToolRecovery, ToolStrategy
 from loopctl.tools import Approver, Tool, ToolRegistry, check_approver
 
@@ -107,9 +107,10 @@ class Agent:
     def run_sync(self, input: str | UserMessage, *, signal: CancelSignal | CancelToken | None = None) -> Run:
         """Run to the end, from a script without an event loop.
 
-        In the main thread the first Ctrl-C stops the run, the second raises `KeyboardInterrupt`. SIGTERM stops the run
-        too (origin `shutdown`), and then ends the program, unless it has a handler of its own for it. The handlers
-        that were there before are put back, and functions among them are still called.
+        In the main thread the first Ctrl-C stops the run, the second abandons what does not end, the third raises
+        `KeyboardInterrupt`. SIGTERM stops the run too (origin `shutdown`), and then ends the program, unless it has a
+        handler of its own for it. The handlers that were there before are put back, and functions among them are still
+        called.
 
         Args:
             input: What the person says.
@@ -122,7 +123,7 @@ class Agent:
             Cancelled: It was stopped.
             LoopError: It failed, or ran out of turns.
             UsageError: An event loop is running in this thread: await `Session.run` there.
-            KeyboardInterrupt: Ctrl-C was pressed again.
+            KeyboardInterrupt: Ctrl-C was pressed a third time, or again when the run had ended.
             SystemExit: The process was asked to terminate; its code is 143, its cause what ended the run.
 
         Cancellation:
@@ -132,14 +133,14 @@ class Agent:
             raise UsageError("run_sync cannot be called from a running event loop: await agent.session().run(…) there")
         session = self.session()
 
-        is_pressed = False
+        harder = iter((Urgency.STOP, Urgency.ABANDON))
 
         def stop(reason: CancelReason) -> None:
-            # The run re-arms the signal at its end: only the press itself knows that it is the second one.
-            nonlocal is_pressed
-            if is_pressed or not session.signal.cancel(reason):
+            # Not to be asked of the signal: the run re-arms it at its end.
+            urgency = next(harder, None)
+            if urgency is None or session.runs:
                 raise KeyboardInterrupt
-            is_pressed = True
+            session.signal.cancel(reason, urgency=urgency)
 
         with interrupts(stop) as arrived:
             try:

@@ -36,6 +36,7 @@ class ToolContext:
     """
 
     __slots__ = (
+        "_acting",
         "_commands",
         "_folder",
         "_is_over",
@@ -82,6 +83,7 @@ class ToolContext:
         self.call_id = call_id
         self.tool_name = tool_name
         self.signal = token
+        self._acting = token  # what ends the waits in here; the engine changes it for a call that may finish
         self.idempotency_key = idempotency_key
         self._report = report
         self._commands = Commands() if commands is None else commands
@@ -112,7 +114,7 @@ class ToolContext:
         return await self.signal.notified()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep, and wake up if the call is asked to stop.
+        """Sleep, and wake up if the call is asked to stop (one with `on_cancel="finish"`: if it is abandoned).
 
         Args:
             seconds: How long.
@@ -123,7 +125,7 @@ class ToolContext:
         Cancellation:
             A checkpoint: raises at once if the cancel has come already. Nothing is left behind.
         """
-        await sleep(seconds, self.signal)
+        await sleep(seconds, self._acting)
 
     def progress(self, message: str = "", fraction: float | None = None) -> None:
         """Say how far the call has come; it is shown, and it counts as a sign of life.
@@ -227,7 +229,7 @@ class ToolContext:
             )
         self._check_open(Urgency.STOP)
         by = f"{self.tool_name} ({self.call_id})"
-        return self._ledger.once(key, function, token=self.signal, by=by, check_open=self._check_open)
+        return self._ledger.once(key, function, token=self._acting, by=by, check_open=self._check_open)
 
     async def run_process(
         self, argv: Sequence[str | os.PathLike[str]], **options: Unpack[ProcessOptions]
@@ -257,7 +259,7 @@ class ToolContext:
             once and KILL at 80 % of the grace (at once under `Urgency.ABANDON`), and is reaped; no pipe is waited for.
             What has left its session is not killed: it becomes a straggler of the run, as does what cannot be killed.
         """
-        return await self._commands.run(argv, self.signal, options)
+        return await self._commands.run(argv, self._acting, options)
 
     @property
     def temp_dir(self) -> Path:
@@ -277,7 +279,7 @@ class ToolContext:
     def _check_open(self, stops_from: Urgency | None = None) -> None:
         """Raise if the call is over, or was asked to stop as strongly as *stops_from*."""
         if stops_from is not None:
-            self.signal.raise_if_cancelled(stops_from)
+            self._acting.raise_if_cancelled(stops_from)
         if self._is_over:
             self.signal.raise_if_cancelled()
             raise UsageError(f"the call {self.call_id} of {self.tool_name} has ended: nothing more is done in its name")

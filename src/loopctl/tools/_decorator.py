@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
+from loopctl.concurrency import check_seconds
 from loopctl.errors import LoopError, UsageError
 from loopctl.tools._tool import Resource, Tool, names_of
 
@@ -41,17 +42,15 @@ class ToolOptions(TypedDict, total=False):
     isolation: Literal["process"] | None
     """Where it runs (default None: a task for an `async def`, else a thread)."""
     on_cancel: Literal["interrupt", "finish"]
-    """What a cancel does to a running call (default "interrupt")."""
+    """What a cancel does to a running call (default "interrupt"): "finish" lets it go on, and records its result."""
     finish_within: float | None
-    """Seconds that a call with `on_cancel="finish"` has (default None)."""
+    """Seconds that a call with `on_cancel="finish"` has from the cancel on; then it is abandoned (default None)."""
 
 
-_BUILT = ("name", "description", "parallel", "resource", "read_only", "approval")
+_BUILT = ("name", "description", "parallel", "resource", "read_only", "approval", "finish_within")
 _NOT_BUILT: dict[str, Any] = {
     "timeout": None,
     "isolation": None,
-    "on_cancel": "interrupt",
-    "finish_within": None,
 }
 
 
@@ -93,7 +92,7 @@ def tool(
 
 def _check(options: ToolOptions) -> None:
     for option, value in options.items():
-        if option in _BUILT:
+        if option in _BUILT or option == "on_cancel":
             continue
         if option not in _NOT_BUILT:
             known = ", ".join(ToolOptions.__annotations__)
@@ -117,6 +116,19 @@ def _check_values(options: ToolOptions) -> None:
     resource = options.get("resource")
     if not callable(resource):
         names_of(resource, "@tool")
+    _check_finish(given)
+
+
+def _check_finish(given: Mapping[str, Any]) -> None:
+    on_cancel, seconds = given.get("on_cancel", "interrupt"), given.get("finish_within")
+    if on_cancel not in ("interrupt", "finish"):
+        raise UsageError(f'@tool(on_cancel={on_cancel!r}): give "interrupt" or "finish".')
+    if seconds is not None and not check_seconds("finish_within", seconds):
+        raise UsageError("@tool(finish_within=…) takes more than 0 seconds.")
+    if (on_cancel == "finish") != (seconds is not None):
+        raise UsageError(
+            '@tool(on_cancel="finish", finish_within=seconds): give both; no call runs on without a bound.'
+        )
 
 
 def _built(options: ToolOptions) -> dict[str, Any]:

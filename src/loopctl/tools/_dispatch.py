@@ -45,6 +45,7 @@ from loopctl.recovery import ToolFailure, ToolRetry
 from loopctl.tools._approval import Approval, Approver, ask, verdict
 from loopctl.tools._commands import Commands
 from loopctl.tools._context import ToolContext
+from loopctl.tools._finish import acting_token, grace_of
 from loopctl.tools._outcome import ToolOutcome
 from loopctl.tools._pipeline import outcome_of, run_layers
 from loopctl.tools._report import Report
@@ -162,6 +163,9 @@ class _Call:
         """Where the cancel was noticed, if that was further inside than the middleware."""
         self._is_running = False
         """True if the current attempt was abandoned."""
+        self._is_begun = False
+        """True while the tool itself runs."""
+        self._grace = grace_of(self._tool, into.grace, lambda: self._is_begun)
         self._record = ToolCallRecord(call.id, call.name, call.arguments, CallStatus.NOT_STARTED)
 
     async def run(self) -> ToolResult:
@@ -188,16 +192,19 @@ class _Call:
         self._error, self._is_running = None, False
         call, into = self._call, self._into
         report = Report(call.id, call.name, into.run_id, into.token, into.offer)
-        commands = Commands(into.grace.seconds)
-        context = ToolContext(call.id, call.name, into.token, f"{into.run_id}:{call.id}", report, commands=commands)
-        try:
-            if into.middleware:
-                await self._pipe(context)
-            else:
-                await self._do(context)
-        finally:
-            report.is_open = False
-            context._end()
+        with acting_token(self._tool, into.token) as acting:
+            key = f"{into.run_id}:{call.id}"
+            commands = Commands(into.grace.seconds)
+            context = ToolContext(call.id, call.name, into.token, key, report, commands=commands)
+            context._acting = acting
+            try:
+                if into.middleware:
+                    await self._pipe(context)
+                else:
+                    await self._do(context)
+            finally:
+                report.is_open = False
+                context._end()
         if self._record.status is not CallStatus.FAILED:
             return None
         return self._recover(self._failure(number))
@@ -220,7 +227,7 @@ class _Call:
             return ToolOutcome(status, record.result or "", self._value, self._error)
 
         call = replace(self._call, arguments=self._arguments)
-        ending = await run_layers(into.middleware, call, context, do, into.grace)
+        ending = await run_layers(into.middleware, call, context, do, self._grace)
         self._abandon(ending.straggler, f"middleware of {call.name}")
         if ending.stopped_by is not None:  # what the layers would have made of the text is not known: a secret, perhaps
             self._note(replace(self._record, result=None))
@@ -324,13 +331,15 @@ class _Call:
         into = self._into
         keep = functools.partial(self._hold, resources)
         context._commands.keep = keep
+        self._is_begun = True
         ending = await supervise(
             _work(self._tool, arguments, context),
             into.token,
-            grace=into.grace,
+            grace=self._grace,
             at=Checkpoint.TOOL_CALL,
             patience=None if context._limit is None else Patience(total=context._limit),
         )
+        self._is_begun = False
         if ending.straggler is not None:
             keep(ending.straggler)
         for resource in resources:

@@ -49,6 +49,8 @@ class Tool(Generic[P, R_co]):
     """Whether somebody is asked before each call, or a function of its arguments that says so."""
     read_only: bool
     """True if it changes nothing."""
+    finish_within: float | None
+    """Seconds in which a running call may finish after a cancel; None if a cancel interrupts it."""
 
     def __init__(  # noqa: PLR0913 - the options of `tool`, by name
         self,
@@ -60,6 +62,7 @@ class Tool(Generic[P, R_co]):
         resource: Resource | Callable[[Mapping[str, Any]], Resource] = None,
         approval: bool | Callable[[Mapping[str, Any]], bool] = False,
         read_only: bool = False,
+        finish_within: float | None = None,
     ) -> None:
         """Make a tool of *function*; see `tool`, which is the way to do it.
 
@@ -76,6 +79,7 @@ class Tool(Generic[P, R_co]):
         self._resource = resource
         self.approval = approval
         self.read_only = read_only
+        self.finish_within = finish_within
         self._function = function
         self._adapter = signature.adapter
         self._context_parameter = signature.context_parameter

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.integration.cli.terminal import CTRL_C, CTRL_D, CUT, PATIENT, Terminal
+from tests.integration.cli.terminal import CTRL_C, CTRL_D, CUT, Terminal
 from tests.peers.openai_server import OpenAIServer, calls, endless, error, never, text
 
 STOPPED = (
@@ -34,6 +34,20 @@ async def refuse(path: str) -> str:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
             print("refuse was asked to end", flush=True)
+
+@tool(on_cancel="finish", finish_within=3600)
+async def pay(path: str) -> str:
+    """Take an hour that a stop does not shorten."""
+    print("pay has begun", flush=True)
+    await asyncio.sleep(3600)
+
+@tool
+async def block(path: str) -> str:
+    """Block the loop."""
+    print("block has begun", flush=True)
+    until = time.monotonic() + 3600
+    while time.monotonic() < until:
+        time.sleep(0.01)
 
 @tool
 def hang(path: str) -> str:
@@ -134,20 +148,43 @@ def test_a_warning_is_void_after_a_message(term):
         assert terminal.wait() == 0
 
 
-def test_the_second_press_while_it_is_stopping_leaves_at_once(tmp_path):
+def test_the_second_press_while_it_is_stopping_abandons_and_the_chat_goes_on(tmp_path):
     (tmp_path / "stubborn.py").write_text(TOOLS)
     with (
-        OpenAIServer(calls(("refuse", {"path": "x"}))) as server,
-        chat(server, "--tools", "stubborn:refuse", cwd=tmp_path, command=[sys.executable, "-c", PATIENT]) as terminal,
+        OpenAIServer([calls(("pay", {"path": "x"})), text("fine.")]) as server,
+        chat(server, "--tools", "stubborn:pay", cwd=tmp_path) as terminal,
     ):
         terminal.expect(PROMPT)
         terminal.send("go\r")
-        terminal.expect("refuse has begun")
+        terminal.expect("pay has begun")
         terminal.send(CTRL_C)
-        terminal.expect("refuse was asked to end")  # before that the two could count as one
-        terminal.expect(r"■ stopping refuse… \(Ctrl-C again leaves\)\n")
+        terminal.expect(r"■ stopping pay… \(Ctrl-C again abandons it\)\n")
         terminal.send(CTRL_C)
-        terminal.expect(r'\n■ left at once; still running, effect unknown: refuse\(path="x"\)\n')
+        terminal.expect(r"■ stopped by Ctrl-C in the tool pay \[TOOL_CALL\] .*; tools: pay interrupted")
+        terminal.expect(PROMPT)
+        terminal.send("next\r")
+        terminal.expect("fine.")
+        terminal.expect(PROMPT)
+        terminal.send(CTRL_D)
+        assert terminal.wait() == 0
+        assert "Traceback" not in terminal.text
+
+
+def test_the_third_press_leaves_at_once_whatever_blocks_the_loop(tmp_path):
+    (tmp_path / "stubborn.py").write_text(TOOLS)
+    with (
+        OpenAIServer(calls(("block", {"path": "x"}))) as server,
+        chat(server, "--tools", "stubborn:block", cwd=tmp_path) as terminal,
+    ):
+        terminal.expect(PROMPT)
+        terminal.send("go\r")
+        terminal.expect("block has begun")
+        for _ in range(2):
+            terminal.send(CTRL_C)
+            terminal.expect(r"\^C")
+            time.sleep(0.2)  # or two would count as one
+        terminal.send(CTRL_C)
+        terminal.expect(r'\n■ left at once; still running, effect unknown: block\(path="x"\)\n')
         assert terminal.wait() == 130
         assert "Traceback" not in terminal.text
         assert "stopped by" not in terminal.text, "it was to leave while it was stopping"

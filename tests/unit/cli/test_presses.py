@@ -6,6 +6,7 @@ import pytest
 
 from loopctl.cli import _presses
 from loopctl.cli._presses import LeaveWarning, Presses
+from loopctl.record import Urgency
 from tests.unit.cli.records import CTRL_C, SIGTERM
 
 
@@ -34,38 +35,58 @@ def test_while_it_starts_a_signal_ends_the_process():
     assert ends(Presses(), SIGTERM) == 143
 
 
+STOP, ABANDON = Urgency.STOP, Urgency.ABANDON
+
+
+class Running:
+    """What runs, with the cancels that it got."""
+
+    def __init__(self):
+        self.got = []
+
+    def cancel(self, reason, *, urgency):
+        self.got.append((reason, urgency))
+
+
 @pytest.mark.parametrize(
-    ("first", "second", "code"),
-    [(CTRL_C, CTRL_C, 130), (CTRL_C, SIGTERM, 143), (SIGTERM, CTRL_C, 143), (SIGTERM, SIGTERM, 143)],
+    ("signals", "got", "code"),
+    [
+        ([CTRL_C, CTRL_C, CTRL_C], [(CTRL_C, STOP), (CTRL_C, ABANDON)], 130),
+        ([CTRL_C, CTRL_C, SIGTERM, SIGTERM], [(CTRL_C, STOP), (CTRL_C, ABANDON), (SIGTERM, STOP)], 143),
+        ([CTRL_C, SIGTERM, CTRL_C, CTRL_C], [(CTRL_C, STOP), (SIGTERM, STOP), (CTRL_C, ABANDON)], 143),
+        ([SIGTERM, CTRL_C, CTRL_C], [(SIGTERM, STOP), (CTRL_C, ABANDON)], 143),
+        ([SIGTERM, SIGTERM], [(SIGTERM, STOP)], 143),
+    ],
 )
-def test_while_something_runs_the_first_stops_it_and_the_second_ends_the_process(first, second, code):
-    presses, reasons = Presses(), []
-    with presses.chatting(), presses.running(reasons.append):
-        assert ends(presses, first) is None
-        assert ends(presses, second) == code
-    assert reasons == [first]
+def test_while_something_runs_each_signal_presses_harder_and_the_last_ends_the_process(signals, got, code):
+    presses, running = Presses(), Running()
+    *before, last = signals
+    with presses.chatting(), presses.running(running.cancel):
+        assert [ends(presses, reason) for reason in before] == [None] * len(before)
+        assert ends(presses, last) == code
+    assert running.got == got
 
 
 def test_each_run_has_its_own_first_press():
-    presses, reasons = Presses(), []
+    presses, running = Presses(), Running()
     with presses.chatting():
         for _ in range(3):
-            with presses.running(reasons.append):
+            with presses.running(running.cancel):
                 assert ends(presses, CTRL_C) is None
-    assert reasons == [CTRL_C] * 3
+    assert running.got == [(CTRL_C, STOP)] * 3
     assert not presses.take()
 
 
 def test_sigterm_is_remembered_until_the_run_has_ended():
     presses = Presses()
-    with presses.chatting(), presses.running(lambda _: None):
+    with presses.chatting(), presses.running(Running().cancel):
         ends(presses, SIGTERM)
     assert presses.is_terminated
 
 
 def test_a_press_that_loses_against_the_end_of_the_run_ends_nothing():
     presses = Presses()
-    with presses.chatting(), presses.running(lambda _: False):
+    with presses.chatting(), presses.running(lambda _, **__: False):
         assert ends(presses, CTRL_C) is None
 
 
@@ -96,11 +117,12 @@ def test_a_second_sigterm_ends_the_process_wherever_it_is():
 
 
 def test_a_press_between_a_message_and_its_run_stops_that_run():
-    presses, reasons = Presses(), []
+    presses, running = Presses(), Running()
     with presses.chatting():
         presses.press()
-        with presses.running(reasons.append):
-            assert reasons == [CTRL_C]
+        with presses.running(running.cancel):
+            assert running.got == [(CTRL_C, STOP)]
+            assert ends(presses, CTRL_C) is None
             assert ends(presses, CTRL_C) == 130
         assert not presses.take()
 
@@ -110,16 +132,20 @@ def test_who_leaves_is_told_what_is_left_and_gets_the_terminal_back(monkeypatch)
         def begun(self, *, is_typed):
             said.append(is_typed)
 
+        def abandoned(self):
+            said.append("abandoned")
+
         def last_words(self):
             return "left: save"
 
     presses, said = Presses(), []
     monkeypatch.setattr(_presses, "say_at_once", said.append)
     presses.put_back = lambda: said.append("put back")
-    with presses.running(lambda _: None, Listener()):
+    with presses.running(Running().cancel, Listener()):
+        assert ends(presses, CTRL_C) is None
         assert ends(presses, CTRL_C) is None
         assert ends(presses, CTRL_C) == 130
-    assert said == [True, "\nleft: save\n", "put back"]
+    assert said == [True, "abandoned", "\nleft: save\n", "put back"]
 
 
 def test_a_warning_holds_until_something_else_is_done_or_some_seconds_have_passed():

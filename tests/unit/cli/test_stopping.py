@@ -17,22 +17,36 @@ from tests.unit.cli.test_screen import Fake
 SAVE = call("save", CallStatus.NOT_STARTED, arguments={"path": "x"})
 
 
-def stop_for(seconds, *events):
+class Handle:
+    """A run that notes how hard it was cancelled."""
+
+    def __init__(self):
+        self.urgencies = []
+
+    def cancel(self, reason, *, urgency):
+        assert reason.origin == "shutdown"
+        self.urgencies.append(urgency)
+
+
+def stop_for(seconds, *events, typed=True, again=False):
     stream = Fake(is_terminal=False)
     screen = Screen(stream, {})
     renderer = Renderer(screen)
 
     async def main():
-        stopping = Stopping(screen, renderer)
+        stopping = Stopping(screen, renderer, handle, grace=1)
         for event in events:
             renderer.follow(event)
         with stopping:
-            stopping.begun(is_typed=False)
+            stopping.begun(is_typed=typed)
+            if again:
+                stopping.abandoned()
             await asyncio.sleep(seconds)
         await asyncio.sleep(1)
         return stopping.last_words()
 
-    return virtual_run(main), stream.getvalue()
+    handle = Handle()
+    return virtual_run(main), stream.getvalue(), handle.urgencies
 
 
 def test_a_quick_stop_says_nothing_of_its_own():
@@ -52,6 +66,15 @@ def test_a_quick_stop_says_nothing_of_its_own():
     ],
 )
 def test_a_slow_stop_says_once_what_it_waits_for_and_who_leaves_what_is_left(events, said, last):
-    last_words, shown = stop_for(0.5, *events)
-    assert shown == f"■ stopping {said}… (Ctrl-C again leaves)\n"
+    last_words, shown, _ = stop_for(0.5, *events)
+    assert shown == f"■ stopping {said}… (Ctrl-C again abandons it)\n"
     assert last_words == last
+
+
+def test_a_second_press_says_that_nothing_is_waited_for():
+    assert stop_for(0.5, ToolStarted(SAVE), again=True)[1] == "■ abandoning save… (Ctrl-C again leaves)\n"
+
+
+@pytest.mark.parametrize(("typed", "seconds", "urgencies"), [(False, 1.1, [3]), (False, 0.9, []), (True, 5, [])])
+def test_sigterm_abandons_what_has_not_ended_after_the_grace(typed, seconds, urgencies):
+    assert stop_for(seconds, typed=typed)[2] == urgencies

@@ -104,8 +104,8 @@ def test_a_process_with_a_stubborn_tool_ends_when_main_returns() -> None:
     assert done.returncode == 0
 
 
-def test_ctrl_c_stops_run_sync_and_a_second_one_leaves() -> None:
-    """Case L5: one press stops, the second leaves with KeyboardInterrupt; no traceback in between."""
+def test_ctrl_c_stops_run_sync_then_abandons_then_leaves() -> None:
+    """Case L5: one press stops, the second abandons, the third leaves with KeyboardInterrupt; no traceback."""
     done = program(
         """
         agent = Agent(ScriptedModel([say("x"), stall()], "fine"))
@@ -136,11 +136,28 @@ def test_ctrl_c_stops_run_sync_and_a_second_one_leaves() -> None:
         started = time.monotonic()
         try:
             agent.run_sync("go")
+        except Cancelled as stopped:
+            print("abandoned", [each.name for each in stopped.run.stragglers], time.monotonic() - started < 10)
+
+        async def block() -> str:
+            "Block the loop."
+            until = time.monotonic() + 15
+            while time.monotonic() < until:
+                time.sleep(0.01)
+
+        agent = Agent(ScriptedModel([call("block", {})]), [block], config=RunConfig(grace=20))
+        for delay in (0.3, 0.6, 0.9):
+            threading.Timer(delay, os.kill, args=(os.getpid(), signal.SIGINT)).start()
+        started = time.monotonic()
+        try:
+            agent.run_sync("go")
         except KeyboardInterrupt:
             print("interrupted", time.monotonic() - started < 10)
         """
     )
-    assert done.stdout.splitlines() == ["True x", "True x", "True", "interrupted True"]
+    assert done.stdout.splitlines() == [
+        "True x", "True x", "True", "abandoned ['refuse'] True", "interrupted True",
+    ]  # fmt: skip
     assert done.stderr == ""
     assert done.returncode == 0
 

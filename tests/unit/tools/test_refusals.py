@@ -117,8 +117,6 @@ def test_a_name_that_servers_accept_is_kept(name):
 NOT_BUILT = [
     ("timeout", None, 3.0),
     ("isolation", None, "process"),
-    ("on_cancel", "interrupt", "finish"),
-    ("finish_within", None, 2.0),
 ]
 
 
