@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 import time
 
 import pytest
@@ -205,7 +204,7 @@ def test_any_number_of_quick_presses_leaves_without_a_traceback(tmp_path):
             os.kill(terminal.process.pid, signal.SIGINT)  # some come while another is being taken, and count as one
             presses += 1
             time.sleep(0.005)
-        assert terminal.wait() == 130
+        assert terminal.wait() in {0, 130}  # the second abandons, so that the others may come to the prompt already
         assert "Traceback" not in terminal.text
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loopctl import Agent, Cancelled, RunConfig, Session, Tool, ToolContext, Urgency, UsageError, tool
+from loopctl import Agent, RunConfig, Session, Tool, ToolContext, Urgency, UsageError, tool
 from loopctl.middleware import Timeout
 from loopctl.record import CallStatus, Checkpoint, Run
 from loopctl.testing import ScriptedModel, VirtualLoop, call, virtual_run
