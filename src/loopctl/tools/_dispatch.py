@@ -20,9 +20,6 @@ from loopctl.concurrency import (
     Grace,
     Patience,
     Straggler,
-    TaskWork,
-    ThreadWork,
-    Work,
     breathe,
     sleep,
     stop_reason,
@@ -45,6 +42,7 @@ from loopctl.recovery import ToolFailure, ToolRetry
 from loopctl.tools._approval import Approval, Approver, ask, verdict
 from loopctl.tools._commands import Commands
 from loopctl.tools._context import ToolContext
+from loopctl.tools._executors import work_of_call
 from loopctl.tools._finish import acting_token, grace_of
 from loopctl.tools._outcome import ToolOutcome
 from loopctl.tools._pipeline import outcome_of, run_layers
@@ -333,7 +331,7 @@ class _Call:
         context._commands.keep = keep
         self._is_begun = True
         ending = await supervise(
-            _work(self._tool, arguments, context),
+            work_of_call(self._tool, arguments, context),
             into.token,
             grace=self._grace,
             at=Checkpoint.TOOL_CALL,
@@ -387,19 +385,3 @@ class _Call:
                 )
         into.busy.update(dict.fromkeys(resources, self._call.id))
         return resources
-
-
-def _work(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Work:
-    if tool.is_async:
-        work = context._folder.around(lambda: tool.call(arguments, context))
-        return TaskWork(work, name=f"loopctl tool {tool.name}")
-    return ThreadWork(
-        lambda: _on_thread(tool, arguments, context), name=f"loopctl tool {tool.name}", can_unwind=tool.takes_context
-    )
-
-
-def _on_thread(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Any:
-    try:
-        return tool.call(arguments, context)
-    finally:
-        context._folder.remove()
