@@ -187,6 +187,9 @@ def test_a_thousand_stopped_runs_leave_nothing_behind() -> None:
                     handle.cancel()
                 assert (await handle).outcome == "cancelled"
             await server.until(lambda s: s.connections == 0)
+            spent = time.process_time()
+            await asyncio.sleep(0.5)
+            assert time.process_time() - spent < 0.1, "the process is quiet, the server's thread included"
             server.records.clear()
             gc.collect()
             after = (len(asyncio.all_tasks()), threading.active_count(), _open_files(), len(gc.get_objects()))
