@@ -14,6 +14,7 @@ from importlib.metadata import version
 from weakref import WeakSet
 
 from loopctl.cli._amount import Amount
+from loopctl.cli._asking import Asking
 from loopctl.cli._beside import printing_beside
 from loopctl.cli._commands import perform_command
 from loopctl.cli._exit import COMPLETED, INTERRUPTED, TERMINATED, code_of
@@ -45,6 +46,8 @@ async def chat(session: Session, presses: Presses) -> int:
         Cancels the run that is going on, waits for its end, and leaves.
     """
     screen = Screen(sys.stdout, os.environ)
+    if sys.stdin.isatty() and screen.is_terminal:  # else nobody is there to be asked, which means no
+        session.agent.approve = Asking(screen, sys.stdin.fileno(), sys.stdin.encoding)
     talk = Chat(session, screen, make_prompt(screen, os.environ), presses)
     return await talk.greet() or await talk.talk()
 

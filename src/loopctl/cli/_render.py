@@ -128,7 +128,7 @@ class Renderer:
                 self._notes.erase()
             case ApprovalEnded():
                 if event.answer == "allowed":
-                    self._running(event.call, "")
+                    self._wait(f"⋯ {call_text(event.call)}")
             case ToolFinished():
                 mark, style = _MARKS[event.call.status]
                 self._note(f"{mark} {_finished(event.call)}", style)
