@@ -8,11 +8,13 @@ Invariants:
    are the majority, so closing a million far deadlines keeps nothing.
 3. The thread starts with the first deadline and ends when it has had none for `IDLE` seconds. `_runner` says who is to
    run: it is claimed before a start and given up before the last look at the queue, so no deadline is left without.
+   It is started without `threading`, whose lock a signal handler could find taken by the code that it interrupted.
 4. A forked child begins with no deadlines and no thread: the parent's are the parent's.
 """
 
 from __future__ import annotations
 
+import _thread
 import heapq
 import logging
 import os
@@ -85,16 +87,21 @@ class Deadlines:
         if self._runner.setdefault(0, claim) is not claim:
             return
         try:
-            threading.Thread(target=self._run, args=(claim,), name="loopctl-deadlines", daemon=True).start()
+            _thread.start_new_thread(self._run, (claim,))
         except RuntimeError:
             self._runner.pop(0, None)
             raise
 
     def _run(self, claim: object) -> None:
+        threading.current_thread().name = "loopctl-deadlines"
         heap: list[tuple[float, int]] = []
-        while self._receive(heap) or not self._leave(claim):
-            self._fire_due(heap)
-            self._sweep(heap)
+        try:
+            while self._receive(heap) or not self._leave(claim):
+                self._fire_due(heap)
+                self._sweep(heap)
+        finally:
+            # A thread that `threading` has not started is listed by it for ever, up to Python 3.12.
+            getattr(threading, "_active", {}).pop(threading.get_ident(), None)
 
     def _receive(self, heap: list[tuple[float, int]]) -> bool:
         """Wait for a new deadline, or until the next one is due; False if there has been none for long."""

@@ -68,6 +68,8 @@ def stop_line(run: Run, shown: Amount | None = None, *, is_busy: bool = False) -
     assert stop is not None, "only a cancelled run was stopped"
     parts = [f"{_cause(stop.reason)} {_place(run, stop)} [{stop.checkpoint.name}] after {milliseconds(stop.latency)}"]
     parts += summary(run, shown)
+    if stop.blocked_at:
+        parts.append(f"the event loop was blocked at {stop.blocked_at}")
     if is_busy:
         parts.append("the local server is still busy with the prompt")
     return one_line("; ".join(parts))

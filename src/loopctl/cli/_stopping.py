@@ -7,11 +7,14 @@ SIGTERM gives what runs the grace of the run, whatever a tool asks for, since wh
 from __future__ import annotations
 
 import asyncio
+import threading
 from types import TracebackType
 from typing import Self
 
 from loopctl.cli._render import Renderer, call_text
 from loopctl.cli._screen import Screen
+from loopctl.cli._terminal import say_at_once
+from loopctl.concurrency import place_of_thread
 from loopctl.driver import RunHandle
 from loopctl.record import CancelReason, Urgency
 
@@ -32,7 +35,7 @@ class Stopping:
         self._grace = grace
         self._loop = asyncio.get_running_loop()
         self._timers: list[asyncio.TimerHandle] = []
-        self._is_over = False
+        self._is_noticed = self._is_over = False
 
     def begun(self, *, is_typed: bool) -> None:
         """Note that the stop has begun.
@@ -43,10 +46,14 @@ class Stopping:
         self._loop.call_soon_threadsafe(self._on_begun, is_typed)
 
     def abandoned(self) -> None:
-        """Note that nothing is waited for any more."""
+        """Note that nothing is waited for any more; if the loop has not even noticed the first press, say why."""
+        if not self._is_noticed:
+            place = place_of_thread(threading.get_ident())
+            say_at_once(f"\n■ the event loop is blocked at {place} (Ctrl-C again leaves)\n")
         self._loop.call_soon_threadsafe(self._on_abandoned)
 
     def _on_begun(self, is_typed: bool) -> None:  # noqa: FBT001 - the loop passes on positions only
+        self._is_noticed = True
         if self._is_over:
             return
         if is_typed:

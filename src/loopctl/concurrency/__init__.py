@@ -2,6 +2,7 @@
 
 from loopctl.concurrency._clock import clock_of, draw, epoch, fresh_id, monotonic
 from loopctl.concurrency._ending import Ending, describe, quote, stop_reason
+from loopctl.concurrency._handover import Handover
 from loopctl.concurrency._interrupts import interrupts
 from loopctl.concurrency._patience import Patience
 from loopctl.concurrency._process import Command, OutputStream, ProcessEnd, ProcessWork
@@ -9,7 +10,7 @@ from loopctl.concurrency._race import FinishGrace, Grace, check_seconds, race, s
 from loopctl.concurrency._runner import run
 from loopctl.concurrency._scope import scope
 from loopctl.concurrency._sleep import breathe, sleep
-from loopctl.concurrency._straggler import Straggler, settle
+from loopctl.concurrency._straggler import Straggler, place_of_thread, settle
 from loopctl.concurrency._together import together
 from loopctl.concurrency._work import ForeignWork, TaskWork, ThreadWork, Work, spawn
 
@@ -19,6 +20,7 @@ __all__ = [
     "FinishGrace",
     "ForeignWork",
     "Grace",
+    "Handover",
     "OutputStream",
     "Patience",
     "ProcessEnd",
@@ -36,6 +38,7 @@ __all__ = [
     "fresh_id",
     "interrupts",
     "monotonic",
+    "place_of_thread",
     "quote",
     "race",
     "run",

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 import sysconfig
 import threading
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Literal
 
 from loopctl.concurrency._clock import monotonic
 from loopctl.record import StragglerRecord
 
-__all__ = ["Straggler", "frame_of_coroutine", "frame_of_thread", "settle"]
+__all__ = ["Straggler", "frame_of_coroutine", "frame_of_thread", "place_of_thread", "settle"]
 
 _LIBRARY = sysconfig.get_path("stdlib")
+_OURS = f"{Path(__file__).parents[1]}{os.sep}"
 
 _DEEPEST = 1000
 """Awaits that are followed to find where a coroutine hangs; a cycle must not hold us up."""
@@ -190,6 +193,18 @@ def frame_of_thread(thread: threading.Thread) -> tuple[CodeType, int] | None:
         frame = frame.f_back
     frame = frame or innermost
     return None if frame is None else (frame.f_code, frame.f_lineno)
+
+
+def place_of_thread(ident: int) -> str:
+    """Say the innermost line, outside of the standard library and of loopctl, that the thread *ident* executes now.
+
+    It takes no lock, and may be asked by a signal handler of the code that it interrupted.
+    """
+    frame = innermost = sys._current_frames().get(ident)
+    while frame is not None and (_is_of_the_library(frame) or frame.f_code.co_filename.startswith(_OURS)):
+        frame = frame.f_back
+    frame = frame or innermost
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _is_of_the_library(frame: FrameType) -> bool:

@@ -17,7 +17,19 @@ from typing import TYPE_CHECKING
 
 from loopctl.brain import Brain, Limits, Moment, Started
 from loopctl.cancel import CancelSignal, CancelToken
-from loopctl.concurrency import Grace, Straggler, describe, draw, epoch, fresh_id, monotonic, quote, spawn, stop_reason
+from loopctl.concurrency import (
+    Grace,
+    Handover,
+    Straggler,
+    describe,
+    draw,
+    epoch,
+    fresh_id,
+    monotonic,
+    quote,
+    spawn,
+    stop_reason,
+)
 from loopctl.driver._finalize import finalize
 from loopctl.driver._loop import Ended, drive
 from loopctl.driver._perform import Performer
@@ -88,6 +100,7 @@ class Execution:
         self.fanout: Fanout = Fanout(self.loop, self.token, self._on_deserted, tell)
         self.watchdogs: Watchdogs = Watchdogs(self.config, self.cancel)
         self.fanout.clocks = self.watchdogs.clocks
+        self.handover: Handover = Handover(self.token, self.loop)
         self.started_at: float = epoch()
         self.started: float = monotonic()
         self.run: Run | None = None
@@ -247,6 +260,7 @@ class Execution:
 
     def _end(self, ended: Ended | None, error: BaseException | None = None) -> None:
         self.watchdogs.stop()
+        self.handover.stop()
         run, closings = finalize(self, ended, error)
         self.run = run
         self.session._record(self, run)

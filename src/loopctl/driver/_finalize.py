@@ -123,6 +123,7 @@ def _stop(execution: Execution, ended: Ended | None, now: float, stragglers: tup
         latency=max(0.0, now - since),
         stragglers=stragglers,
         also=later_causes(token),
+        blocked_at=execution.handover.blocked_at,
     )
 
 

@@ -66,6 +66,8 @@ class Stop:
     """The work that had not ended by then."""
     also: tuple[CancelReason, ...] = ()
     """Later causes, in the order they came."""
+    blocked_at: str = ""
+    """`file:line` of code that kept the event loop's thread, and with it the stop; empty if there was none."""
 
     def to_json(self) -> dict[str, Any]:
         """The stop as a JSON object."""
@@ -75,6 +77,7 @@ class Stop:
             "latency": self.latency,
             "stragglers": [straggler.to_json() for straggler in self.stragglers],
             "also": [reason.to_json() for reason in self.also],
+            "blocked_at": self.blocked_at,
         }
 
 

@@ -292,11 +292,11 @@ def test_the_thread_looks_once_more_after_it_has_given_up_its_place():
 
 
 def test_a_thread_that_cannot_be_started_is_said_and_leaves_nothing(monkeypatch):
-    def refuse(_thread):
+    def refuse(_run, _arguments):
         raise RuntimeError("can't start new thread")
 
     own = Deadlines()
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
     with pytest.raises(RuntimeError, match="can't start new thread"):
         own.add(Alarm(1), 1.0)
     assert (own._pending, own.is_running()) == ({}, False)

@@ -107,6 +107,7 @@ def test_the_json_of_a_stopped_run_tells_the_whole_stop():
         "latency": 0.004,
         "stragglers": [{"kind": "thread", "name": "fetch", "call_id": "c1", "age": 2.5, "where": "tools.py:7"}],
         "also": [{"origin": "shutdown", "message": "", "requested_by": ""}],
+        "blocked_at": "",
     }
     assert value["error"] == {"type": "Cancelled", "message": "cancelled at TOOL_CALL: user: stop"}
     assert value["stragglers"] == value["stop"]["stragglers"]
