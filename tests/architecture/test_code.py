@@ -24,6 +24,7 @@ FOREIGN_CODE = {
     "driver/_execution.py": "the last resort around a run: its record is kept whatever happens",
     "driver/_perform.py": "what a model's `complete` gave, when it is iterated",
     "observers/_notify.py": "an observer, and a log handler",
+    "store/_rows.py": "serialisers and properties of a result's type",
     "testing/_run.py": "leftover coroutines that refuse to be closed",
     "tools/_annotations.py": "an annotation, which is evaluated",
     "tools/_arguments.py": "validators of an argument's type",

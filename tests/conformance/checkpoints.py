@@ -203,6 +203,10 @@ MAP: dict[Checkpoint, Entry] = {
                 "driver/_perform.py Performer._prepare",
                 _in("unit/driver/test_endings", "test_setup_is_raced_and_comes_after_the_first_poll"),
             ),
+            Site(
+                "store/_once.py once_on_loop",
+                _in("unit/store/test_once", "test_a_cancel_ends_the_wait_for_another_and_that_one_goes_on"),
+            ),
         ),
     ),
 }

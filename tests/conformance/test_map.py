@@ -14,7 +14,7 @@ from loopctl.record import Checkpoint
 from tests.architecture.source import PACKAGE, ROOT, Module, modules
 from tests.conformance.checkpoints import MAP, PAGE, found, found_in, written
 
-AWAITERS = {"driver", "middleware", "streaming", "tools"}
+AWAITERS = {"driver", "middleware", "store", "streaming", "tools"}
 ALLOWED = {
     "driver/_execution.py Execution.wait: future": "the caller waits for the end of the run, outside of it",
     "driver/_loop.py drive: perform(effects)": "the driver's own performer",
@@ -31,6 +31,7 @@ ALLOWED = {
     "tools/_context.py ToolContext.cancelled: self.signal.notified()": "the tool's own wait, inside its child",
     "tools/_pipeline.py _begin: rest(call)": "the outermost layer, inside the child of its pipeline",
     "tools/_temp.py TemporaryFolder.around: begin()": "the tool with its folder, inside its child",
+    "store/_once.py once_on_loop: function()": "what is done once, inside the child of its tool",
     "tools/_tool.py _inside: result": "the tool itself, inside its child",
     "driver/_session.py Session.run: self.start(input, signal=signal)": "the caller waits for the run, outside of it",
     "driver/_agent.py Agent.aclose: AsyncExitStack()": "closing the clients, when no run is left",

@@ -15,6 +15,7 @@ from loopctl import errors, messages, model, record
 from loopctl.concurrency import Straggler
 from loopctl.driver import Agent, RunConfig, RunHandle, Session
 from loopctl.recovery import ModelRecovery, ToolRecovery
+from loopctl.store import Effect, Ledger
 from loopctl.tools import _decorator
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -31,6 +32,7 @@ FIELDS = [
     ("models.md", model.ToolSpec),
     ("models.md", ModelRecovery),
     ("agents-and-runs.md", ToolRecovery),
+    ("store.md", Effect),
 ]
 MEMBERS = [
     ("agents-and-runs.md", Agent),
@@ -40,6 +42,7 @@ MEMBERS = [
     ("signals.md", loopctl.CancelSignal),
     ("signals.md", loopctl.Registration),
     ("tool-context.md", loopctl.ToolContext),
+    ("store.md", Ledger),
 ]
 OPTIONS = {RunConfig, ModelRecovery, ToolRecovery, record.CancelReason}
 """What a caller makes: their defaults are in the second column."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from typing import Any
 
 from loopctl.cancel import CancelSignal, CancelToken
 from loopctl.concurrency import Straggler, interrupts, run as run_bounded
-from loopctl.driver._config import RunConfig, refuse_unbuilt
+from loopctl.driver._config import RunConfig
 from loopctl.driver._models import resolve_model
 from loopctl.driver._session import Session
 from loopctl.errors import LoopError, UsageError
@@ -20,6 +21,7 @@ from loopctl.model import Model
 from loopctl.observers import Observer, Observers, check_observers
 from loopctl.record import CancelReason, Run, Urgency
 from loopctl.recovery import ModelRecovery, Recovery, ToolRecovery, ToolStrategy
+from loopctl.store import Ledger
 from loopctl.tools import Approver, Tool, ToolRegistry, check_approver
 
 __all__ = ["Agent"]
@@ -88,21 +90,21 @@ class Agent:
         self.instructions = instructions
         self.config: RunConfig = config if config is not None else RunConfig()
 
-    def session(self, *, history: Iterable[Message] = (), store: Any = None, id: str | None = None) -> Session:
-        """Begin a conversation; nothing is opened before the first run.
+    def session(
+        self, *, history: Iterable[Message] = (), store: str | os.PathLike[str] | None = None, id: str | None = None
+    ) -> Session:
+        """Begin a conversation; nothing is opened before it is needed.
 
         Args:
             history: What was said before.
-            store: Not built yet: leave it None.
+            store: The file for what outlives the process; made if it is not there. Of it there is the ledger of
+                effects, which `ToolContext.once` needs.
             id: A name for the session; None makes one.
 
         Raises:
-            UsageError: *history* is one that a provider would reject.
-            LoopError: *store* is not None.
+            UsageError: *history* is one that a provider would reject, or *store* is not the path of a file.
         """
-        if store is not None:
-            refuse_unbuilt("Agent.session(store=…)", None)
-        return Session(self, history, id)
+        return Session(self, history, id, None if store is None else Ledger(store))
 
     def run_sync(self, input: str | UserMessage, *, signal: CancelSignal | CancelToken | None = None) -> Run:
         """Run to the end, from a script without an event loop.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import Literal
 
 from loopctl.concurrency import check_seconds
-from loopctl.errors import LoopError, UsageError
+from loopctl.errors import UsageError
 
-__all__ = ["RunConfig", "refuse_unbuilt"]
+__all__ = ["RunConfig"]
 
 _DISPATCHES = ("sequential", "parallel")
 
@@ -69,12 +69,3 @@ class RunConfig:
             value = getattr(self, name)
             if value is not None and check_seconds(f"RunConfig.{name}", value) == 0:
                 raise UsageError(f"RunConfig.{name} is more than 0 seconds, or None for no limit")
-
-
-def refuse_unbuilt(name: str, default: object) -> NoReturn:
-    """Say that *name* is not built yet.
-
-    Raises:
-        LoopError: Always.
-    """
-    raise LoopError(f"{name} is not built yet in this version of loopctl: leave it at {default!r}")

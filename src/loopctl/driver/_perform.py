@@ -120,6 +120,7 @@ class Performer:
             held=run.session.agent._held,
             approve=run.session.agent.approve,
             middleware=run.session.agent.middleware.around_tools,
+            ledger=run.session._ledger,
         )
         if run.config.dispatch == "parallel":
             results = await run_in_waves(effect.calls, into, run.config.max_concurrency)

@@ -18,6 +18,7 @@ from loopctl.driver._handle import RunHandle
 from loopctl.errors import SessionBusy, SessionClosed, UsageError
 from loopctl.messages import Message, UserMessage, find_problems
 from loopctl.record import CancelReason, Run
+from loopctl.store import Ledger
 
 if TYPE_CHECKING:
     from loopctl.driver._agent import Agent
@@ -28,13 +29,16 @@ __all__ = ["Session"]
 class Session:
     """One conversation with an agent; made by `Agent.session`."""
 
-    def __init__(self, agent: Agent, history: Iterable[Message] = (), id: str | None = None) -> None:
+    def __init__(
+        self, agent: Agent, history: Iterable[Message] = (), id: str | None = None, ledger: Ledger | None = None
+    ) -> None:
         """Begin a conversation of *agent*.
 
         Args:
             agent: What answers.
             history: What was said before.
             id: A name for it; None makes one.
+            ledger: Where its tools record what they do once.
 
         Raises:
             UsageError: *history* is one that a provider would reject; the text says where.
@@ -50,6 +54,7 @@ class Session:
         self.signal: CancelSignal = CancelSignal()
         """Cancels the run that is active, or the next one if none is. Never replaced."""
         self._history = messages
+        self._ledger = ledger
         self._runs: deque[Run] = deque(maxlen=agent.config.keep_runs)
         self._stragglers: list[Straggler] = []
         self._active: Execution | None = None

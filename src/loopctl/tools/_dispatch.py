@@ -193,7 +193,7 @@ class _Call:
         with acting_token(self._tool, into.token) as acting:
             key = f"{into.run_id}:{call.id}"
             commands = Commands(into.grace.seconds)
-            context = ToolContext(call.id, call.name, into.token, key, report, commands=commands)
+            context = ToolContext(call.id, call.name, into.token, key, report, commands=commands, ledger=into.ledger)
             context._acting = acting
             try:
                 if into.middleware:

@@ -10,6 +10,7 @@ from loopctl.concurrency import Grace, Straggler
 from loopctl.record import ApprovalEnded, Event, ToolCallRecord
 from loopctl.recovery import ToolFailure, ToolGivenUp, ToolRetry
 from loopctl.tools._approval import Approver
+from loopctl.tools._ledger import EffectLedger
 from loopctl.tools._pipeline import ToolMiddleware
 from loopctl.tools._tool import Tool
 
@@ -44,3 +45,5 @@ class Round:
     """Asked before each call of a tool that needs it; None means nobody can be asked."""
     middleware: tuple[ToolMiddleware, ...] = ()
     """What stands around each call, outermost first."""
+    ledger: EffectLedger | None = None
+    """What `ctx.once` writes to."""

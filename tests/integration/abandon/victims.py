@@ -6,6 +6,7 @@ a mapped file whatever happens to the process; the killer reads there what the v
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import mmap
 import os
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -37,18 +39,21 @@ class Victims:
         self._server.communicate()
         self._map.close()
 
-    def kill(self, number: int, *, at: int | None = None, after: float = 0.0) -> int:
+    def kill(
+        self, number: int, *, at: int | None = None, after: float = 0.0, look: Callable[[], object] | None = None
+    ) -> int:
         """Fork a victim, which works on *number*, and kill it with -9.
 
         Args:
             number: Told to the victim.
-            at: The phase to wait for; None for the first that it marks.
-            after: Seconds after that.
+            at: The phase in which it stands still and is killed; None for any.
+            after: Seconds after its first mark.
+            look: Called just before the kill.
 
         Returns:
             The phase in which it died; 0 if it had ended.
         """
-        self._map[0] = 0
+        self._map[0], self._map[1] = 0, at or 0
         self._server.stdin.write(f"{number}\n".encode())
         self._server.stdin.flush()
         pid = int(self._server.stdout.readline())
@@ -58,6 +63,8 @@ class Victims:
         end = time.perf_counter() + after
         while time.perf_counter() < end:
             pass
+        if look is not None:
+            look()
         os.kill(pid, signal.SIGKILL)
         status = int(self._server.stdout.readline())
         assert os.WIFSIGNALED(status) or status == 0, "the victim failed by itself"
@@ -67,6 +74,12 @@ class Victims:
 def _map(page: Path) -> mmap.mmap:
     with page.open("r+b") as file:
         return mmap.mmap(file.fileno(), 0)
+
+
+def _mark(phase: mmap.mmap, value: int) -> None:
+    phase[0] = value
+    while phase[1] == value:
+        time.sleep(0.01)
 
 
 def _serve(program: str, folder: str, page: str) -> None:
@@ -79,7 +92,7 @@ def _serve(program: str, folder: str, page: str) -> None:
         if pid == 0:
             code = 1
             try:
-                module.work(lambda value: phase.__setitem__(0, value), Path(folder), int(line))
+                module.work(functools.partial(_mark, phase), Path(folder), int(line))
                 code = 0
             except BaseException:
                 traceback.print_exc()

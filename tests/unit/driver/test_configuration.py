@@ -77,9 +77,10 @@ def test_a_recovery_of_models_is_taken_in_each_of_its_forms() -> None:
     assert Agent(MODEL).recovery == Recovery()
 
 
-def test_a_store_is_not_built_yet() -> None:
-    with pytest.raises(LoopError, match="store"):
-        Agent(MODEL).session(store="runs.db")
+@pytest.mark.parametrize("store", ["", ":memory:", 17, b"runs.db"])
+def test_a_store_is_the_path_of_a_file(store: object) -> None:
+    with pytest.raises(UsageError, match="store"):
+        Agent(MODEL).session(store=store)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

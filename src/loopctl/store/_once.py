@@ -1,0 +1,122 @@
+"""`once` for a plain function, on its thread, and for a coroutine function, on a loop that is never blocked.
+
+Rules: waiting for the store is the checkpoint `SETUP`; a cancel that comes before the function was called leaves the
+key free; what the function has done is recorded whatever comes then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from loopctl.cancel import CancelSignal
+from loopctl.concurrency import Grace, ThreadWork, sleep, supervise
+from loopctl.errors import UsageError
+from loopctl.record import Checkpoint, Urgency
+from loopctl.store._attempt import Attempt, inside
+from loopctl.store._rows import Row
+
+__all__ = ["once_here", "once_on_loop"]
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
+"""Seconds between two looks at what another is doing."""
+_ON_LOOP = 1.0
+"""Seconds for which a plain function may block its event loop to wait for the store."""
+_PATIENCE = 60.0
+"""Seconds for which a cancelled call waits until what it did is recorded; the engine's own grace is mostly shorter."""
+
+
+def once_here(attempt: Attempt, function: Callable[[], Any]) -> Any:
+    """Do it on this thread."""
+    is_on_loop = asyncio._get_running_loop() is not None
+    if is_on_loop:
+        attempt.patience = _ON_LOOP
+    pause = _FIRST_PAUSE
+    while (row := attempt.look()) is not None:
+        if row.is_done:
+            return row.value()
+        attempt.refuse(row)
+        if is_on_loop:
+            attempt.refuse_to_block(row)
+        attempt.token.wait(pause, at_least=Urgency.STOP)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    _check(attempt)
+    before = inside.get()
+    inside.set(before | {attempt.number})
+    try:
+        value = function()
+    except BaseException as error:
+        if attempt.fail(error):
+            attempt.release()
+        raise
+    finally:
+        inside.set(before)
+    if inspect.iscoroutine(value):
+        value.close()  # unstarted: nothing of it was done
+        attempt.release()
+        raise UsageError(
+            f"the function of once({attempt.key!r}) gave a coroutine: give the async function itself, with its"
+            " arguments by functools.partial, and await what once gives"
+        )
+    return attempt.record(value)
+
+
+def _check(attempt: Attempt) -> None:
+    try:
+        attempt.check()
+    except BaseException:
+        attempt.release()
+        raise
+
+
+async def once_on_loop(attempt: Attempt, function: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """Do it in this task.
+
+    Cancellation:
+        The checkpoint `SETUP` while it waits for the store or for who else does it: nothing is begun. In the function:
+        goes to it, and what it did is unknown if it lets it through. While the end is recorded: waits for that, once.
+    """
+    pause = _FIRST_PAUSE
+    while (row := await _look(attempt)) is not None:
+        if row.is_done:
+            return row.value()
+        attempt.refuse(row)
+        await sleep(pause, attempt.token, at=Checkpoint.SETUP)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    before = inside.get()
+    inside.set(before | {attempt.number})
+    try:
+        value = await function()
+    except BaseException as error:
+        if attempt.fail(error):
+            await _off_the_loop(attempt.release)
+        raise
+    finally:
+        inside.set(before)  # not by its token: a coroutine may be closed in another context
+    return await _off_the_loop(lambda: attempt.record(value))
+
+
+async def _look(attempt: Attempt) -> Row | None:
+    work = ThreadWork(attempt.look, "loopctl store", can_unwind=False)
+    try:
+        # Not at=SETUP, which begins nothing in a drained run: what is in flight there is to be finished.
+        ending = await supervise(work, attempt.token, grace=Grace(0))
+    except BaseException:  # the coroutine is being closed
+        attempt.withdraw()
+        raise
+    if ending.stopped_by is not None:
+        await _off_the_loop(functools.partial(attempt.withdraw, wait=True))
+    ending.raise_if_stopped(Checkpoint.SETUP)
+    row: Row | None = ending.unwrap()
+    return row
+
+
+async def _off_the_loop(step: Callable[[], Any]) -> Any:
+    """Do a *step* that is not interrupted: its effect stays, so its end is waited for."""
+    ending = await supervise(
+        ThreadWork(step, "loopctl store", can_unwind=True), CancelSignal().token, grace=Grace(_PATIENCE)
+    )
+    return ending.unwrap()
