@@ -22,7 +22,7 @@ from loopctl import (
 )
 from loopctl.middleware import Timeout
 from loopctl.record import CallStatus
-from loopctl.testing import Probe, ScriptedModel, call, swallow_always, virtual_run
+from loopctl.testing import Probe, ScriptedModel, call, cancel_everywhere, swallow_always, virtual_run
 
 GRACE = 1.0
 
@@ -144,3 +144,33 @@ def test_what_a_tool_has_left_behind_is_bound_by_its_grace_no_more() -> None:
 
     virtual_run(main)
     assert cleaned == [pytest.approx(51.95)]
+
+
+@pytest.mark.parametrize("is_linked", [False, True], ids=["by its task", "by the token too"])
+def test_a_stop_at_every_step_of_a_run_inside_of_a_tool_ends_both_cleanly(*, is_linked: bool) -> None:
+    inner_runs: list[Run] = []
+
+    def scenario() -> Session:
+        @tool
+        async def work() -> str:
+            """Work."""
+            await asyncio.sleep(1)
+            return "worked"
+
+        inner = Agent(ScriptedModel([call("work", {})], "found", repeat=True), tools=[work]).session()
+
+        @tool
+        async def ask(ctx: ToolContext) -> str | None:
+            """Ask another agent."""
+            handle = inner.start("go", signal=ctx.signal if is_linked else None)
+            try:
+                return (await handle).output
+            finally:
+                assert handle.run is not None
+                inner_runs.append(handle.run)
+
+        return Agent(ScriptedModel([call("ask", {})], "done", repeat=True), tools=[ask]).session()
+
+    cancel_everywhere(scenario, hands=["session"])
+    assert {run.outcome for run in inner_runs} == {"completed", "cancelled"}
+    assert not any(run.stragglers for run in inner_runs)

@@ -334,15 +334,25 @@ def test_a_question_that_a_slow_reader_holds_back_is_not_asked_when_the_run_is_s
     assert (asked, RAN) == ([], [])
 
 
-def test_a_stop_at_every_step_of_a_question_closes_it_once_and_means_no() -> None:
-    async def approve(asked: object, ctx: object) -> bool:
+@pytest.mark.parametrize("middleware", [(), (OutputLimit(9),)], ids=["bare", "in middleware"])
+def test_a_stop_at_every_step_of_questions_side_by_side_closes_each_once_and_means_no(middleware: Any) -> None:
+    async def approve(asked: Any, ctx: object) -> bool:
         await asyncio.sleep(1)
-        return True
+        return bool(asked.arguments["to"] == "ann")
 
     def is_true(stopped: Stopped) -> None:
-        if any(isinstance(event, ApprovalEnded) and event.answer == "withdrawn" for event in stopped.events):
-            assert stopped.run.tool_calls[0].status == "not_started"
+        known = {record.id: record.status for record in stopped.run.tool_calls}
+        for event in stopped.events:
+            if isinstance(event, ApprovalEnded) and event.answer == "withdrawn":
+                assert known[event.id] == "not_started"
+            if isinstance(event, ApprovalEnded) and event.answer == "denied":
+                assert known[event.id] == "denied"
 
-    plays = cancel_everywhere(lambda: session_of(approve), check=is_true)
+    config = RunConfig(dispatch="parallel", max_concurrency=2)
+    plays = cancel_everywhere(
+        lambda: session_of(approve, "ann", "bob", "ann", middleware=middleware, config=config),
+        hands=["session"],
+        check=is_true,
+    )
     answers = {event.answer for play in plays for event in play.events if isinstance(event, ApprovalEnded)}
-    assert answers == {"allowed", "withdrawn"}
+    assert answers == {"allowed", "denied", "withdrawn"}
