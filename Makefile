@@ -12,7 +12,7 @@ DEV := $(VENV)/.made-for-dev
 INSTALLED_FROM := pyproject.toml scripts/environment.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help chat test check fix bench api mutate clean
+.PHONY: help chat test check fix bench api mutate sweep clean
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -39,6 +39,9 @@ api: $(DEV) ## Write the public API snapshot anew (its diff is reviewed)
 
 mutate: $(DEV) ## Break each checkpoint in a copy: a test must turn red (ARGS='WAVE ...')
 	@$(BIN)/python scripts/mutate.py $(ARGS)
+
+sweep: $(DEV) ## Stop each scenario by every hand, from everywhere, at every step and grace (ARGS='waves ...')
+	@$(BIN)/python scripts/sweep.py $(ARGS)
 
 clean: ## Remove the environment and everything that was made
 	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -159,7 +159,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], dict[st
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(folder / "test_leaky.py")],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
         capture_output=True,
         text=True,
         timeout=55,

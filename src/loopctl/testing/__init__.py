@@ -5,6 +5,7 @@ go on raises a `SimulationError` that names who waits where.
 """
 
 from loopctl.testing._errors import BusyLoop, Deadlock, Leftovers, SimulationError, TimeLimit
+from loopctl.testing._leaks import AsyncioErrors, Leaks
 from loopctl.testing._loop import VirtualLoop
 from loopctl.testing._misbehaving import (
     block_loop,
@@ -25,6 +26,7 @@ from loopctl.testing._misbehaving import (
 from loopctl.testing._model import NonStreamingModel, ScriptedModel
 from loopctl.testing._probe import Flag, Probe
 from loopctl.testing._run import virtual_run
+from loopctl.testing._scenario import Hand, Scenario, Source, Stop, Timing
 from loopctl.testing._script import (
     Ending,
     Exchange,
@@ -47,24 +49,31 @@ from loopctl.testing._script import (
     think,
     usage,
 )
-from loopctl.testing._sweep import Hand, Stopped, SweepFailed, Timing, cancel_everywhere
+from loopctl.testing._stopped import Stopped
+from loopctl.testing._sweep import Sweep, SweepFailed, cancel_at, cancel_everywhere
 
 __all__ = [
+    "AsyncioErrors",
     "BusyLoop",
     "Deadlock",
     "Ending",
     "Exchange",
     "Flag",
     "Hand",
+    "Leaks",
     "Leftovers",
     "NonStreamingModel",
     "Probe",
     "Reply",
+    "Scenario",
     "Script",
     "ScriptedModel",
     "SimulationError",
+    "Source",
     "Step",
+    "Stop",
     "Stopped",
+    "Sweep",
     "SweepFailed",
     "TimeLimit",
     "Timing",
@@ -74,6 +83,7 @@ __all__ = [
     "block_thread",
     "burst",
     "call",
+    "cancel_at",
     "cancel_everywhere",
     "cancel_itself",
     "cleanup_slowly",

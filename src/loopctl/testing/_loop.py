@@ -82,6 +82,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._blocked: dict[int, str] = {}
         self._hold_keys = itertools.count()
         self._hooks: list[Callable[[int], object]] = []
+        self._after_hooks: list[Callable[[int], object]] = []
+        self._is_in_step = False
         # The base class runs `self._ready.popleft()` once for each callback: the one place to count and to hook.
         self._ready = _CountedQueue(self._before_callback)
 
@@ -138,13 +140,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         Returns:
             A function that takes the hook away again.
         """
-        self._hooks.append(hook)
+        return _added(self._hooks, hook)
 
-        def remove() -> None:
-            with suppress(ValueError):
-                self._hooks.remove(hook)
+    def after_step(self, hook: Callable[[int], object]) -> Callable[[], None]:
+        """Call *hook* with the number of each step just after it ran, before the next one and before the clock moves.
 
-        return remove
+        As `before_step` otherwise. What the hook schedules runs behind what the step has scheduled.
+
+        Returns:
+            A function that takes the hook away again.
+        """
+        return _added(self._after_hooks, hook)
 
     def run_in_executor(self, executor: Executor | None, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         """Run *func* in a thread, as every loop does, and hold the clock until it has ended there.
@@ -168,6 +174,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._pool
 
     def _before_callback(self) -> None:
+        if self._is_in_step:
+            self._after_callback()
+        self._is_in_step = True
         for hook in tuple(self._hooks):
             hook(self.steps)
         self.steps += 1
@@ -179,10 +188,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 f"Pending:\n{self._pending()}"
             )
 
+    def _after_callback(self) -> None:
+        self._is_in_step = False
+        for hook in tuple(self._after_hooks):
+            hook(self.steps - 1)
+
     def _wait(self, poll: Callable[[float | None], _Events], timeout: float | None) -> _Events:
         """Stand in for `select`: poll, then jump or really wait."""
         self.turns += 1
-        if timeout is not None and timeout <= 0:
+        if self._is_in_step:
+            self._after_callback()
+        if (timeout is not None and timeout <= 0) or self._ready:
             return poll(0)
         while True:
             is_held = bool(self._holds)  # before the poll: see the invariants
@@ -269,6 +285,16 @@ class _Recorder(Executor):
         future = self._executor.submit(fn, *args, **kwargs)
         self.futures.append(future)
         return future
+
+
+def _added(hooks: list[Callable[[int], object]], hook: Callable[[int], object]) -> Callable[[], None]:
+    hooks.append(hook)
+
+    def remove() -> None:
+        with suppress(ValueError):
+            hooks.remove(hook)
+
+    return remove
 
 
 def _nothing() -> None:

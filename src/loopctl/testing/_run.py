@@ -112,6 +112,8 @@ def _stop_tasks(loop: VirtualLoop, tasks: set[asyncio.Task[Any]]) -> list[str]:
 
 
 def _stop_generators(loop: VirtualLoop) -> list[str]:
+    if not loop._asyncgens:  # type: ignore[attr-defined]  # most runs have none, and a task costs
+        return []
     closing = loop.create_task(loop.shutdown_asyncgens(), name="closing of asynchronous generators")
     _settle(loop, {closing})
     if closing.done():

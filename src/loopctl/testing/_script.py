@@ -241,7 +241,8 @@ def fail(error: BaseException | str) -> Script:
 
     async def perform(_: Exchange) -> None:
         await asyncio.sleep(0)
-        raise ModelError(error) if isinstance(error, str) else error
+        # Without where it went last time: an error that is raised again and again keeps the frames of all those times.
+        raise ModelError(error) if isinstance(error, str) else error.with_traceback(None)
 
     return (Step(perform, is_wait=True),)
 

@@ -1,203 +1,283 @@
 """The sweep: stops a run at every scheduling step, by every hand, and checks each time what is promised of a stop.
 
-Rules: every run has a loop and a session of its own; the first one is not stopped and counts the steps; a broken
-promise is reported with its step, hand and timing, so that it can be run again alone.
+Rules: every run has a loop and a session of its own; the first one is not stopped and counts the steps and the calls; a
+broken promise is reported with its stop, so that it can be played again alone; what is left behind is looked for after
+each batch of stops, and a batch that leaves something is halved until the stop is found.
 """
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+import contextlib
+import gc
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from loopctl.cancel import CancelSignal
-from loopctl.driver import RunHandle, Session
-from loopctl.messages import find_problems
-from loopctl.record import (
-    ApprovalEnded,
-    ApprovalRequested,
-    CancelReason,
-    Event,
-    Run,
-    RunEnded,
-    ToolFinished,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-)
+from loopctl.driver import Session
+from loopctl.errors import LoopError
+from loopctl.record import Checkpoint, Outcome
 from loopctl.testing._errors import SimulationError
-from loopctl.testing._loop import VirtualLoop
-from loopctl.testing._run import virtual_run
+from loopctl.testing._leaks import AsyncioErrors, Leaks
+from loopctl.testing._promises import broken_promises
+from loopctl.testing._scenario import HANDS, INSIDE, SOURCES, TIMINGS, Hand, Scenario, Source, Stop, Timing
+from loopctl.testing._stopped import Stopped, play
 
-__all__ = ["Hand", "Stopped", "SweepFailed", "Timing", "cancel_everywhere"]
+__all__ = ["Sweep", "SweepFailed", "cancel_at", "cancel_everywhere"]
 
-Hand: TypeAlias = Literal["handle", "session", "signal", "twice"]
-"""Who stops: the run's handle, the session's signal, a signal given to `start`, the session's signal two times."""
-Timing: TypeAlias = Literal["before", "at"]
-"""When: just before the step runs, or behind what is ready in the same turn of the loop."""
-
+_BATCH = 250
+"""Stops between two looks for what is left."""
 _SHOWN = 5
-_CLOSINGS = (ApprovalEnded, ToolFinished, TurnEnded, RunEnded)
-"""What may be told after a cancel."""
-_PAIRS = ((ToolStarted, ToolFinished), (ApprovalRequested, ApprovalEnded), (TurnStarted, TurnEnded))
+_WIDEST = 400
+"""Broken promises that a text has, and the characters of each; `cancel_at` tells all of one."""
 
 
 class SweepFailed(SimulationError):
-    """A promise was broken at some step; the text names the first ones."""
+    """A promise was broken at some stop; the text names the first ones."""
 
 
-@dataclass
-class Stopped:
-    """One run of the scenario, and the stop that it got."""
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep came to."""
 
-    session: Session
-    hand: Hand
-    timing: Timing
-    step: int | None
-    """The step it was stopped at; None for the run that counts them."""
-    events: list[Event] = field(default_factory=list)
-    steps: int = 0
-    """Steps that the loop had taken when the run had ended; 0 while it runs."""
-    told_before: int = 0
-    """Events that had been told when the stop came."""
-    answer: bool | None = None
-    """What `cancel` answered; None if there was nothing to be cancelled, or not yet."""
-    _outside: CancelSignal = field(default_factory=CancelSignal, init=False, repr=False)
-    _handle: RunHandle | None = field(default=None, init=False, repr=False)
+    scenario: Scenario
+    steps: int
+    """Steps of the loop that the run takes when it is not stopped."""
+    stops: int
+    """How often it was played with a stop."""
+    outcomes: Mapping[Outcome, int]
+    """How the runs ended."""
+    checkpoints: Mapping[Checkpoint, int]
+    """Where the stops were caught."""
+    sources: Mapping[Source, int]
+    """From where the stops came that came in time."""
 
-    @property
-    def run(self) -> Run:
-        """The run's record."""
-        return self.session.runs[0]
-
-    @property
-    def reason(self) -> CancelReason:
-        """What the stop is asked for with."""
-        return CancelReason("user", f"{self.hand}, {self.timing} step {self.step}")
-
-    def _at(self, number: int) -> None:
-        if number != self.step or self.steps:
-            return
-        if self.timing == "before":
-            self._fire()
-        else:
-            asyncio.get_running_loop().call_soon(self._fire)
-
-    def _fire(self) -> None:
-        if self.steps:
-            return
-        self.told_before = len(self.events)
-        match self.hand:
-            case "handle":
-                self.answer = None if self._handle is None else self._handle.cancel(self.reason)
-            case "signal":
-                self.answer = self._outside.cancel(self.reason)
-            case _:
-                self.answer = self.session.signal.cancel(self.reason)
-        if self.hand == "twice":
-            self.session.signal.cancel("again")
-
-    async def _play(self, say: str) -> None:
-        self._handle = self.session.start(say, signal=self._outside)
-        async for event in self._handle:
-            self.events.append(event)
-        run = await self._handle
-        self.steps = VirtualLoop.running().steps
-        if self.step is not None and not self.session.signal.is_cancelled():
-            following = await self.session.start(say)
-            _must(following.outcome != "cancelled", f"the stop reached the next run: {following.stop}")
-        _must(run is self.run, "the record was changed after the end")
+    def __str__(self) -> str:
+        """Give the numbers in one line."""
+        places = ", ".join(f"{place.name} {count}" for place, count in self.checkpoints.items())
+        ends = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items())
+        return f"{self.scenario}: {self.stops} stops at {self.steps} steps: {ends}; caught at {places}"
 
 
 def cancel_everywhere(
-    scenario: Callable[[], Session],
+    scenario: Scenario | Callable[[], Session],
     *,
-    say: str = "go",
-    hands: Iterable[Hand] = ("handle", "session", "signal", "twice"),
-    timings: Iterable[Timing] = ("before", "at"),
-    check: Callable[[Stopped], object] | None = None,
-) -> list[Stopped]:
-    """Stop a run of *scenario* at each of its scheduling steps, and check what is promised of a stop.
+    hands: Iterable[Hand] = HANDS,
+    sources: Iterable[Source] = SOURCES,
+    timings: Iterable[Timing] = TIMINGS,
+    graces: Iterable[float | None] = (None,),
+    is_thorough: bool = False,
+) -> Sweep:
+    """Stop a run of *scenario* everywhere, and check each time what is promised of a stop.
 
-    Checked each time: one ending, and it is the only one told; the reason is that of the stop; nothing but closings is
-    told after it; what was begun is closed; the conversation is well-formed and, if the run was cancelled, unchanged;
-    `handle.cancel` answered the truth; no task and no thread is left; the next run is not cancelled.
+    That is: there is one ending, told once, as the last event; the reason is that of the stop, and the checkpoint fits;
+    after it no model is asked, no tool is started, no breaker counts and nothing but closings is told; it takes no
+    longer than the grace; a cancelled run commits nothing and the conversation is well-formed; the answer to the cancel
+    was true; no task, thread, child, descriptor, reply or resource is left; the next run works.
 
     Args:
-        scenario: Makes a session with everything fresh: model, tools, agent. Called for each run; nothing in it may
-            depend on real time, or the steps of two runs differ.
-        say: What the person says.
-        hands: Who stops.
-        timings: When, at a step.
-        check: More promises, as assertions about one stopped run.
+        scenario: What is played, or a function that makes the session.
+        hands: What is used to stop it.
+        sources: From where: the loop at every step and timing, a task and a thread at each checkpoint, an observer, a
+            middleware and a tool at each of their calls.
+        timings: When.
+        graces: What the agent's grace is replaced by, in seconds; None leaves it.
+        is_thorough: True plays the full product of these, also what is likely to be the same. False uses the first of
+            *hands* for all of it, and the others once at every step.
 
     Returns:
-        Every stopped run, in the order of the steps.
+        What it came to.
 
     Raises:
-        SweepFailed: A promise was broken, or the run that is not stopped cannot be run.
+        SweepFailed: A promise was broken, the run that is not stopped breaks one, or a checkpoint that the scenario
+            names caught no stop.
     """
-    chosen, moments = tuple(hands), tuple(timings)
-    threads = set(threading.enumerate())
-    whole = _run(Stopped(scenario(), "handle", "before", None), say)
-    if isinstance(whole, str):
-        raise SweepFailed(f"the scenario itself, not stopped: {whole}")
-    plays, broken = [], []
-    for step in range(whole.steps):
-        for hand in chosen:
-            for timing in moments:
-                played = _run(Stopped(scenario(), hand, timing, step), say, check)
-                if isinstance(played, str):
-                    broken.append(f"{hand}, {timing} step {step} of {whole.steps}: {played}")
-                else:
-                    plays.append(played)
-    left = [thread.name for thread in set(threading.enumerate()) - threads if thread.name != "loopctl-deadlines"]
-    if left:
-        broken.append(f"threads are left when all runs were over: {', '.join(left)}")
-    if broken:
-        shown = "\n".join(f"  {line}" for line in broken[:_SHOWN])
-        raise SweepFailed(f"{len(broken)} stops broke a promise, first of all:\n{shown}")
-    return plays
+    played = scenario if isinstance(scenario, Scenario) else Scenario(scenario)
+    plan = _Plan(tuple(hands), tuple(sources), tuple(timings), tuple(graces), is_thorough=is_thorough)
+    with _frozen():
+        return _Sweeper(played).sweep(plan)
 
 
-def _run(stopped: Stopped, say: str, check: Callable[[Stopped], object] | None = None) -> Stopped | str:
-    """Play it; a text says what was broken."""
-    loop = VirtualLoop()
-    loop.before_step(stopped._at)
-    try:
-        virtual_run(lambda: stopped._play(say), loop=loop)
-        _check(stopped)
-        if check is not None:
-            check(stopped)
-    except AssertionError as error:
-        return str(error) or repr(error)
+def cancel_at(scenario: Scenario | Callable[[], Session], stop: Stop) -> Stopped:
+    """Stop a run of *scenario* once, as one of the stops of `cancel_everywhere`.
+
+    Args:
+        scenario: As there.
+        stop: As it stands in the text of a `SweepFailed`.
+
+    Returns:
+        The stopped run.
+
+    Raises:
+        SweepFailed: A promise was broken.
+    """
+    played = scenario if isinstance(scenario, Scenario) else Scenario(scenario)
+    with _frozen():
+        sweeper = _Sweeper(played)
+        stopped = sweeper.one(stop)
+        problems = [] if isinstance(stopped, Stopped) else [stopped]
+        problems += sweeper.leaks_of([stop])
+    if problems or not isinstance(stopped, Stopped):
+        raise SweepFailed(f"{played}: {'; '.join(problems)}")
     return stopped
 
 
-def _check(stopped: Stopped) -> None:
-    run, events = stopped.run, stopped.events
-    ends = [event for event in events if isinstance(event, RunEnded)]
-    _must(len(ends) == 1 and events[-1] is ends[0], f"{len(ends)} endings were told, or not as the last event")
-    for begin, end in _PAIRS:
-        begun, ended = (sum(isinstance(event, kind) for event in events) for kind in (begin, end))
-        _must(begun == ended, f"{begun} {begin.__name__}, but {ended} {end.__name__}")
-    problems = find_problems(stopped.session.history)
-    _must(not problems, f"the conversation is broken: {problems}")
-    if stopped.step is None:
-        return
-    _must(not run.stragglers, f"work was abandoned: {[straggler.name for straggler in run.stragglers]}")
-    if stopped.hand == "handle" and stopped.answer is not None:
-        _must(stopped.answer == (run.outcome == "cancelled"), f"cancel said {stopped.answer}: {run.outcome}")
-    if run.outcome != "cancelled":
-        return
-    _must(run.stop is not None and run.stop.reason == stopped.reason, f"it was not stopped by this stop: {run.stop}")
-    _must(not any(run.id == other.id for other in stopped.session.runs[1:]), "the run was recorded twice")
-    late = [event for event in events[stopped.told_before :] if not isinstance(event, _CLOSINGS)]
-    _must(not late, f"told after the stop: {late[:1]}")
+@dataclass(frozen=True)
+class _Plan:
+    """Which stops are played."""
+
+    hands: tuple[Hand, ...]
+    sources: tuple[Source, ...]
+    timings: tuple[Timing, ...]
+    graces: tuple[float | None, ...]
+    is_thorough: bool
+
+    def from_the_loop(self, steps: int) -> Iterator[Stop]:
+        """Give the stops at every step."""
+        for step, grace in itertools.product(range(steps), self.graces):
+            for hand in self.hands:
+                timings = self.timings if self.is_thorough or hand == self.hands[0] else self.timings[:1]
+                yield from (Stop(step, hand, "loop", timing, grace) for timing in timings)
+
+    def from_elsewhere(self, steps: Iterable[int]) -> Iterator[Stop]:
+        """Give the stops of other tasks and threads."""
+        sources = [source for source in self.sources if source in {"task", "thread"}]
+        for step, source, grace in itertools.product(steps, sources, self.graces):
+            for hand, timing in itertools.product(self._hands, self.timings):
+                if not (timing == "at" and source == "task") and not (hand == "caller" and source == "thread"):
+                    yield Stop(step, hand, source, timing, grace)
+
+    def from_inside(self, calls: Mapping[Source, int]) -> Iterator[Stop]:
+        """Give the stops at each call of an observer, a middleware, a tool."""
+        hands = [hand for hand in self._hands if hand != "caller"]
+        for source, count in calls.items():
+            timings = [timing for timing in self.timings if timing != "at" and (source, timing) != ("observer", "with")]
+            for number, hand, timing, grace in itertools.product(range(count), hands, timings, self.graces):
+                yield Stop(number, hand, source, timing, grace)
+
+    @property
+    def _hands(self) -> tuple[Hand, ...]:
+        return self.hands if self.is_thorough else self.hands[:1]
 
 
-def _must(is_so: bool, text: str) -> None:  # noqa: FBT001 - reads as the assertion it is
-    if not is_so:
-        raise AssertionError(text)
+class _Sweeper:
+    """Plays one scenario again and again."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._broken: list[str] = []
+        self._caught: dict[int, Checkpoint] = {}
+        """Where the stops at each step were caught, just before it and by the first hand."""
+        try:
+            self._whole = play(scenario, None)
+        except (AssertionError, LoopError) as error:
+            raise SweepFailed(f"{scenario}, not stopped: {error}") from error
+        problems = broken_promises(self._whole, None)
+        if problems:
+            raise SweepFailed(f"{scenario}, not stopped: {'; '.join(problems)}")
+        self._stops = 0
+        self._outcomes: Counter[Outcome] = Counter()
+        self._checkpoints: Counter[Checkpoint] = Counter()
+        self._sources: Counter[Source] = Counter()
+
+    def sweep(self, plan: _Plan) -> Sweep:
+        if "loop" in plan.sources:
+            self._play_all(plan.from_the_loop(self._whole.steps))
+        self._play_all(plan.from_elsewhere(range(self._whole.steps) if plan.is_thorough else self._visits()))
+        self._play_all(plan.from_inside(self._calls(plan.sources)))
+        missed = self._scenario.catches - self._checkpoints.keys()
+        if missed:
+            self._broken.append(f"no stop was caught at {', '.join(sorted(place.name for place in missed))}")
+        if self._broken:
+            shown = "\n".join(f"  {text.splitlines()[0][:_WIDEST]}" for text in self._broken[:_SHOWN])
+            raise SweepFailed(f"{self._scenario}: {len(self._broken)} broken promises, first of all:\n{shown}")
+        return Sweep(self._scenario, self._whole.steps, self._stops, self._outcomes, self._checkpoints, self._sources)
+
+    def _visits(self) -> list[int]:
+        """Give the first step of each visit to a checkpoint; every step if they are not known."""
+        if not self._caught:
+            return list(range(self._whole.steps))
+        return [step for step, place in self._caught.items() if self._caught.get(step - 1) != place]
+
+    def _calls(self, sources: Sequence[Source]) -> dict[Source, int]:
+        counted = dict(self._whole.calls)
+        if "middleware" in sources and counted["tool"]:
+            layered = play(self._scenario, Stop(-1, source="middleware"))
+            counted["middleware"] = layered.calls["middleware"]
+        return {source: counted[source] for source in sources if source in INSIDE}
+
+    def _play_all(self, stops: Iterable[Stop]) -> None:
+        for batch in _batches(stops):
+            for line in self._leaks_found(batch, self._play_batch):
+                self._broken.append(line)
+
+    def _play_batch(self, batch: Sequence[Stop]) -> None:
+        for stop in batch:
+            stopped = self.one(stop)
+            if isinstance(stopped, str):
+                self._broken.append(stopped)
+            else:
+                self._count(stop, stopped)
+
+    def _leaks_found(self, batch: Sequence[Stop], play_batch: Callable[[Sequence[Stop]], object]) -> list[str]:
+        leaks = Leaks()
+        with AsyncioErrors() as errors:
+            play_batch(batch)
+            left = leaks.left()
+        left += [f"asyncio logged: {message}" for message in errors.messages]
+        if not left:
+            return []
+        if len(batch) == 1:
+            return [f"{batch[0]}: left behind: {'; '.join(left)}"]
+        half = len(batch) // 2
+        found = self.leaks_of(batch[:half]) + self.leaks_of(batch[half:])
+        return found or [f"one of {len(batch)} stops from {batch[0]} on left behind: {'; '.join(left)}"]
+
+    def leaks_of(self, batch: Sequence[Stop]) -> list[str]:
+        """Play *batch* for what it leaves behind only."""
+        return self._leaks_found(batch, lambda stops: [self.one(stop) for stop in stops])
+
+    def one(self, stop: Stop) -> Stopped | str:
+        """Play one stop; a text says what was broken."""
+        try:
+            stopped = play(self._scenario, stop)
+            problems = broken_promises(stopped, self._whole)
+            if not problems and self._scenario.check is not None:
+                self._scenario.check(stopped)
+        except (AssertionError, LoopError) as error:
+            return f"{stop}: {str(error) or repr(error)}"
+        return f"{stop}: {'; '.join(problems)}" if problems else stopped
+
+    def _count(self, stop: Stop, stopped: Stopped) -> None:
+        self._stops += 1
+        run = stopped.run
+        if run is None:
+            return
+        self._outcomes[run.outcome] += 1
+        if run.stop is None:
+            return
+        self._checkpoints[run.stop.checkpoint] += 1
+        if stopped.at_stop is not None:
+            self._sources[stop.source] += 1
+        if stop.source == "loop" and stop.timing == "before":
+            self._caught.setdefault(stop.number, run.stop.checkpoint)
+
+
+def _batches(stops: Iterable[Stop]) -> Iterator[list[Stop]]:
+    rest = iter(stops)
+    while batch := list(itertools.islice(rest, _BATCH)):
+        yield batch
+
+
+@contextlib.contextmanager
+def _frozen() -> Iterator[None]:
+    """Keep what is older out of the collector, so that looking for what is left costs what was played."""
+    if gc.get_freeze_count():
+        yield
+        return
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

@@ -323,3 +323,31 @@ def test_asking_a_real_loop_for_its_virtual_side_says_what_to_do():
 
     with pytest.raises(RuntimeError, match="start the test with virtual_run"):
         asyncio.run(main())
+
+
+def test_hooks_run_before_and_after_each_step_and_before_the_clock_moves():
+    loop = VirtualLoop()
+    seen = []
+    loop.before_step(lambda number: seen.append(("before", number, loop.time())))
+    remove = loop.after_step(lambda number: seen.append(("after", number, loop.time())))
+
+    async def main():
+        await asyncio.sleep(5)
+        remove()
+
+    virtual_run(main, loop=loop)
+    assert seen[:3] == [("before", 0, 0.0), ("after", 0, 0.0), ("before", 1, 5.0)]
+    assert [moment for moment, *_ in seen].count("after") == 2  # the timer's step, and main's first
+
+
+def test_what_is_scheduled_after_a_step_runs_behind_what_the_step_has_scheduled_and_now():
+    loop = VirtualLoop()
+    seen = []
+    loop.after_step(lambda number: loop.call_soon(seen.append, ("hook", loop.time())) if number == 0 else None)
+
+    async def main():
+        loop.call_soon(seen.append, ("step", loop.time()))
+        await asyncio.sleep(5)
+
+    virtual_run(main, loop=loop)
+    assert seen == [("step", 0.0), ("hook", 0.0)]

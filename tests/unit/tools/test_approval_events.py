@@ -25,7 +25,7 @@ from loopctl import (
 from loopctl.middleware import OutputLimit
 from loopctl.record import CallStatus
 from loopctl.recovery import RetryCall
-from loopctl.testing import ScriptedModel, Stopped, burst, call, cancel_everywhere, virtual_run
+from loopctl.testing import Scenario, ScriptedModel, Stopped, burst, call, cancel_everywhere, virtual_run
 
 RAN: list[str] = []
 CLOSINGS = ["ApprovalEnded", "ToolFinished", "TurnEnded", "RunEnded"]
@@ -340,19 +340,22 @@ def test_a_stop_at_every_step_of_questions_side_by_side_closes_each_once_and_mea
         await asyncio.sleep(1)
         return bool(asked.arguments["to"] == "ann")
 
+    answers: set[str] = set()
+
     def is_true(stopped: Stopped) -> None:
-        known = {record.id: record.status for record in stopped.run.tool_calls}
-        for event in stopped.events:
+        known = {record.id: record.status for record in stopped.run.tool_calls} if stopped.run is not None else {}
+        for event in stopped.told:
+            if isinstance(event, ApprovalEnded):
+                answers.add(event.answer)
             if isinstance(event, ApprovalEnded) and event.answer == "withdrawn":
                 assert known[event.id] == "not_started"
             if isinstance(event, ApprovalEnded) and event.answer == "denied":
                 assert known[event.id] == "denied"
 
     config = RunConfig(dispatch="parallel", max_concurrency=2)
-    plays = cancel_everywhere(
-        lambda: session_of(approve, "ann", "bob", "ann", middleware=middleware, config=config),
-        hands=["session"],
-        check=is_true,
-    )
-    answers = {event.answer for play in plays for event in play.events if isinstance(event, ApprovalEnded)}
+
+    def make() -> Session:
+        return session_of(approve, "ann", "bob", "ann", middleware=middleware, config=config)
+
+    cancel_everywhere(Scenario(make, check=is_true), hands=["session"])
     assert answers == {"allowed", "denied", "withdrawn"}

@@ -1,0 +1,5 @@
+"""The scenarios of the sweep: runs in which something happens that a stop may meet."""
+
+from tests.conformance.scenarios import calls, misbehaving, models
+
+SCENARIOS = (*models.SCENARIOS, *calls.SCENARIOS, *misbehaving.SCENARIOS)
