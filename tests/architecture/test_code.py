@@ -28,10 +28,12 @@ FOREIGN_CODE = {
     "testing/_run.py": "leftover coroutines that refuse to be closed",
     "tools/_annotations.py": "an annotation, which is evaluated",
     "tools/_arguments.py": "validators of an argument's type",
-    "tools/_dispatch.py": "validators, what a tool declares of a call, a recovery strategy",
+    "tools/_attempt.py": "validators, and what a tool declares of a call",
+    "tools/_call.py": "a recovery strategy",
     "tools/_load.py": "a module that is imported",
     "tools/_pipeline.py": "middleware",
     "tools/_render.py": "serialisers and properties of a result's type",
+    "tools/_resources.py": "what a tool declares of a call",
     "tools/_schema.py": "schema hooks of an argument's type",
     "tools/_status.py": "code of a result's own",
 }

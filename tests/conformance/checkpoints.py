@@ -130,7 +130,7 @@ MAP: dict[Checkpoint, Entry] = {
                 _in("conformance/test_between", "test_a_stop_leaves_the_queued_calls_of_a_wave_unannounced"),
             ),
             Site(
-                "tools/_dispatch.py _Call.run",
+                "tools/_call.py Call.run",
                 _in("unit/driver/test_waves", "test_a_stop_while_the_second_is_announced_starts_neither"),
             ),
         ),
@@ -139,7 +139,7 @@ MAP: dict[Checkpoint, Entry] = {
         f"{IN_GRACE}; a thread that cannot poll: at once",
         (
             Site(
-                "tools/_dispatch.py _Call._supervise",
+                "tools/_attempt.py Attempt._supervise",
                 _in("unit/driver/test_one_cancel_one_run", "test_a_cancel_from_inside_a_tool_is_like_any_other")
                 + _in("unit/driver/test_watchdogs", "test_a_deadline_stops_a_tool_and_the_tool_is_told_why"),
             ),
@@ -156,7 +156,7 @@ MAP: dict[Checkpoint, Entry] = {
         "the loop's next turn",
         (
             Site(
-                "tools/_dispatch.py _Call.run",
+                "tools/_call.py Call.run",
                 _in("conformance/test_between", "test_a_stop_in_the_wait_before_a_retry_ends_it_at_once"),
             ),
         ),
@@ -166,7 +166,7 @@ MAP: dict[Checkpoint, Entry] = {
         (
             Site(
                 "tools/_pipeline.py run_layers",
-                _in("unit/middleware/test_tool_calls", "test_a_stop_names_the_innermost_wait"),
+                _in("unit/middleware/test_stops", "test_a_stop_names_the_innermost_wait"),
             ),
         ),
     ),

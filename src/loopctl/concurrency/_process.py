@@ -245,6 +245,9 @@ class ProcessWork:
             return None, asyncio.CancelledError()
         return ProcessEnd(self._returncode, self._escaped), None
 
+    def hold(self, _release: Callable[[], None], /) -> bool:
+        return False
+
     def abandon(self) -> Straggler:
         for pipe in self._pipes:
             pipe.close()

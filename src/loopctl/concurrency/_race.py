@@ -9,7 +9,9 @@ Rules:
    turns of the loop, also at grace 0: a cooperative tree of tasks needs about 25 (docs/explanation/cancellation.md).
    Work whose grace spares it is not pressed before its end.
 4. If the work and the cancel end in the same instant the cancel wins, and the value is kept in the `Ending`.
-5. If the host task is cancelled the work is pressed in the same way, and a second time means "no grace".
+5. If the host task is cancelled the work is pressed in the same way, and a second time means "no grace". That is no
+   cancel of the signal (a time limit around the host, perhaps), so it takes nothing from the grace that others share.
+6. A race inside of the work is bounded by the same grace: the work is not given up before what is inside of it.
 """
 
 from __future__ import annotations
@@ -74,6 +76,10 @@ class Grace:
                 self._deadline = min(self._deadline, self._around.until)
         return self._deadline
 
+    def apart(self, now: float) -> float:
+        """The loop time at which the grace of a single work ends that something else presses than the cancel."""
+        return now + self.seconds if self._around is None else min(now + self.seconds, self._around.until)
+
     def spared_until(self, now: float) -> float | None:
         """The loop time until which the work may go on as if nothing had happened; None if it is pressed at once."""
         del now
@@ -97,7 +103,6 @@ class FinishGrace(Grace):
         return self._plain.deadline(now)
 
     def spared_until(self, now: float) -> float | None:
-        self._plain.deadline(now)  # that of all others counts from now too
         if not self._may_finish():
             return None
         if self._spared_until is None:
@@ -152,11 +157,19 @@ class _Race:
         self._finish()
 
     def on_signal(self) -> None:
-        """Press the work, unless it may finish: the signal fired, or the host was cancelled."""
+        """Press the work, unless it may finish: the signal fired."""
         now = self._loop.time()
+        self._press_or_spare(now, self._grace.deadline(now))
+
+    def on_host(self) -> None:
+        """Press the work, unless it may finish: the host was cancelled."""
+        now = self._loop.time()
+        self._press_or_spare(now, self._grace.apart(now))
+
+    def _press_or_spare(self, now: float, deadline: float) -> None:
         spared_until = self._grace.spared_until(now)
         if spared_until is None or self._pressed:
-            self._press_until(self._grace.deadline(now))
+            self._press_until(deadline)
         elif not self.is_over and self._timer is None:
             self._timer = self._loop.call_at(spared_until, self._on_spared)
 
@@ -167,7 +180,7 @@ class _Race:
     def on_expired(self) -> None:
         """Press the work: a time limit was passed. Not the run's grace: the run goes on."""
         self.timed_out = True
-        self._press_until(self._loop.time() + self._grace.seconds)
+        self._press_until(self._grace.apart(self._loop.time()))
 
     def on_abandon(self) -> None:
         """Press the work and give it no grace."""
@@ -204,7 +217,7 @@ class _Race:
         elif self._pressed == 1:
             self._press()
             self._count(self._work.turns)
-        else:
+        elif not self._work.hold(lambda: self._count(self._work.turns)):
             self._abandon()
 
     def _abandon(self) -> None:
@@ -263,7 +276,7 @@ async def supervise(
             except asyncio.CancelledError as error:
                 if host_error is None:
                     host_error = error
-                    race.on_signal()
+                    race.on_host()
                 else:
                     race.on_abandon()
     finally:

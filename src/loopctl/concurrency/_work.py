@@ -56,6 +56,12 @@ class Work(Protocol):
     def abandon(self) -> Straggler | None:
         """Give it up; None if it is somebody else's and simply goes on."""
 
+    def hold(self, release: Callable[[], None], /) -> bool:
+        """True if something in it is pressed and bounded like itself, and has not ended: *release* tells when it has.
+
+        Then the work is not given up before that, and gets its turns after it.
+        """
+
 
 class TaskWork:
     """A coroutine of which we own the task."""
@@ -152,6 +158,9 @@ class TaskWork:
         task.add_done_callback(lambda _: straggler.end(*self.result()))
         forget_task(task)
         return straggler
+
+    def hold(self, _release: Callable[[], None], /) -> bool:
+        return False
 
 
 class ThreadWork:
@@ -253,6 +262,9 @@ class ThreadWork:
         self._straggler = Straggler("thread", self._started, lambda: frame_of_thread(thread))
         return self._straggler
 
+    def hold(self, _release: Callable[[], None], /) -> bool:
+        return False
+
 
 class ForeignWork:
     """A future that belongs to somebody else: waited for, never cancelled."""
@@ -293,6 +305,9 @@ class ForeignWork:
 
     def abandon(self) -> None:
         self._future.remove_done_callback(self._callback)
+
+    def hold(self, _release: Callable[[], None], /) -> bool:
+        return False
 
 
 def spawn(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, name: str) -> asyncio.Task[T]:

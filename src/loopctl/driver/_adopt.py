@@ -6,7 +6,7 @@ so that the model does not guess at faults.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -44,13 +44,13 @@ _UNSAID = {
 """What the model is told of a call that left no text of its own."""
 
 
-def adopted_messages(run: Run, stragglers: Iterable[Straggler], *, is_filtered: bool = False) -> tuple[Message, ...]:
+def adopted_messages(run: Run, stragglers: Iterable[Straggler], rewrite: Callable[[str], str]) -> tuple[Message, ...]:
     """Give the messages that tell what had happened in *run*.
 
     Args:
         run: A run that did not complete.
         stragglers: What was abandoned in the session; the end of a tool that has ended since is used.
-        is_filtered: True if results go through a middleware: then a late one is not passed on, since none saw it.
+        rewrite: Gives a late text as the middleware lets it out.
 
     Returns:
         The input, the replies as far as they came, and a result for every call; well-formed after any history.
@@ -63,18 +63,18 @@ def adopted_messages(run: Run, stragglers: Iterable[Straggler], *, is_filtered: 
         if turn.reply.text or turn.reply.tool_calls:
             messages.append(AssistantMessage(turn.reply.blocks))
         if turn.reply.tool_calls:
-            now = [_by_now(records[call.id], late, is_filtered=is_filtered) for call in turn.reply.tool_calls]
+            now = [_by_now(records[call.id], late, rewrite) for call in turn.reply.tool_calls]
             messages.append(ToolMessage(tuple(_closing(record, _cause(run, turn)) for record in now)))
     return tuple(messages)
 
 
-def _by_now(record: ToolCallRecord, late: _Late, *, is_filtered: bool) -> ToolCallRecord:
+def _by_now(record: ToolCallRecord, late: _Late, rewrite: Callable[[str], str]) -> ToolCallRecord:
     """Give the record of a call with what it came to after the run."""
     straggler = late.get((record.id, record.name))
     if record.status is not CallStatus.ABANDONED or straggler is None:
         return record
     status, result = render_late(straggler.result, straggler.error)
-    return replace(record, status=status, result=None if is_filtered else result)
+    return replace(record, status=status, result=None if result is None else rewrite(result))
 
 
 def _closing(record: ToolCallRecord, cause: str) -> ToolResult:

@@ -55,8 +55,8 @@ class Agent:
             fallback_models: Models, or names, that are asked in this order when *model* is given up for a turn; see
                 `loopctl.fallback`.
             observers: Functions that are called with each event of every run, in this order; see `loopctl.observers`.
-            middleware: Objects with `async tool_call(call, ctx, call_next)`, which stand around each tool call, the
-                first one outermost; see `loopctl.middleware`.
+            middleware: Objects with `async tool_call(call, ctx, call_next)`, which stand around each tool call, or
+                `tool_text(text)`, which rewrite what it says; the first one outermost. See `loopctl.middleware`.
             approve: `async approve(call, ctx)`, asked before each call of a tool that needs approval; gives True,
                 False or an `Approval`. None means nobody can be asked: such a call is denied.
             recovery: What follows a failed model request, and a failed tool call: a `Recovery`, or one half of it (a

@@ -6,6 +6,7 @@ reset by a cancelled run's end and by nothing else.
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from loopctl.errors import SessionBusy, SessionClosed, UsageError
 from loopctl.messages import Message, UserMessage, find_problems
 from loopctl.record import CancelReason, Run
 from loopctl.store import Ledger
+from loopctl.tools import rewritten
 
 if TYPE_CHECKING:
     from loopctl.driver._agent import Agent
@@ -150,8 +152,8 @@ class Session:
             raise UsageError(f"only a session's last run can be adopted: {run.id} is not it, the last is {last}")
         if run.outcome == "completed" or self._adopted == run.id:
             return False
-        is_filtered = bool(self.agent.middleware.around_tools)
-        self._history += adopted_messages(run, self._stragglers, is_filtered=is_filtered)
+        rewrite = functools.partial(rewritten, self.agent.middleware.around_tools)
+        self._history += adopted_messages(run, self._stragglers, rewrite)
         self._adopted = run.id
         return True
 

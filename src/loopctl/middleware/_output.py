@@ -1,14 +1,11 @@
-"""Change what a model is told of a tool's result: shorten it, take secrets out of it."""
+"""Change what is told of a tool: shorten it, take secrets out of it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 
 from loopctl.errors import UsageError
-from loopctl.messages import ToolCall
-from loopctl.tools import CallNext, ToolContext, ToolOutcome
 
 __all__ = ["OutputLimit", "Redact"]
 
@@ -17,7 +14,7 @@ class OutputLimit:
     """Cuts long results, and says so: the beginning and the end stay."""
 
     def __init__(self, characters: int) -> None:
-        """Let *characters*, 1 or more, of each result through.
+        """Let *characters*, 1 or more, of each text through.
 
         Raises:
             UsageError: *characters* is no such number.
@@ -27,23 +24,23 @@ class OutputLimit:
             raise UsageError(f"OutputLimit takes a whole number of characters from 1 on, not {given!r}")
         self.characters: int = characters
 
-    async def tool_call(self, call: ToolCall, ctx: ToolContext, call_next: CallNext) -> ToolOutcome:  # noqa: ARG002
-        """Pass the call on, and cut its result.
-
-        Cancellation:
-            As of the rest.
-        """
-        outcome = await call_next(call)
-        text, limit = outcome.content, self.characters
+    def tool_text(self, text: str) -> str:
+        """Cut the middle out of *text* if it is too long."""
+        limit = self.characters
         if len(text) <= limit:
-            return outcome
+            return text
         tail = limit // 4
         said = f"\n[… {len(text) - limit} of {len(text)} characters left out …]\n"
-        return replace(outcome, content=text[: limit - tail] + said + text[len(text) - tail :])
+        return text[: limit - tail] + said + text[len(text) - tail :]
 
 
 class Redact:
-    """Takes what matches its patterns out of results, before the model and the record see them."""
+    """Takes what matches its patterns out of results, errors and progress, before anybody sees them.
+
+    It must be inside of what cuts texts, which means after it in `middleware=`: a secret that was cut in two matches no
+    pattern. Arguments are the model's own words and are not changed; the exceptions and values that middleware and
+    recovery strategies see are the tool's own.
+    """
 
     def __init__(self, patterns: Iterable[str | re.Pattern[str]], *, instead: str = "[redacted]") -> None:
         """Put *instead* in the place of each match of *patterns*.
@@ -59,14 +56,8 @@ class Redact:
             raise UsageError(f"Redact takes regular expressions: {error}") from error
         self.instead: str = instead
 
-    async def tool_call(self, call: ToolCall, ctx: ToolContext, call_next: CallNext) -> ToolOutcome:  # noqa: ARG002
-        """Pass the call on, and take the secrets out of its result.
-
-        Cancellation:
-            As of the rest.
-        """
-        outcome = await call_next(call)
-        text = outcome.content
+    def tool_text(self, text: str) -> str:
+        """Give *text* without what matches."""
         for pattern in self.patterns:
             text = pattern.sub(lambda _: self.instead, text)
-        return replace(outcome, content=text)
+        return text

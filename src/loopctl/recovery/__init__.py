@@ -13,6 +13,7 @@ from loopctl.recovery._model import Decision, Escalate, EscalateReason, ModelRec
 from loopctl.recovery._recovery import Recovery
 from loopctl.recovery._strategies import retry_transient
 from loopctl.recovery._tool import (
+    CEILING,
     GiveToModel,
     RetryCall,
     ToolDecision,
@@ -25,6 +26,7 @@ from loopctl.recovery._tool import (
 )
 
 __all__ = [
+    "CEILING",
     "Budget",
     "Decision",
     "Escalate",

@@ -48,6 +48,8 @@ class ToolFailure:
     """What was raised; None if nothing was."""
     is_running: bool = False
     """True if the attempt is still running (it was timed out, and did not stop in time)."""
+    retries: int = 0
+    """Retries that the time limit which the attempt passed still allows: they are made without asking a strategy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,8 @@ class ToolRecovery:
         check_jitter(jitter, self.jitter)
         if failure.is_running or failure.attempt >= self.max_attempts:
             return ToolGivenUp(failure.text)
+        if failure.retries:
+            return ToolRetry(self._backoff(failure.attempt - 1, jitter), failure.call.arguments)
         answer: object = self.strategy(failure)
         match answer:
             case GiveToModel(text):

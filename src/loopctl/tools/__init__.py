@@ -5,15 +5,17 @@ a `ToolError` whose text lets it do better.
 """
 
 from loopctl.tools._approval import Approval, Approver, check_approver
+from loopctl.tools._call_context import CallContext
 from loopctl.tools._commands import ProcessOptions, ProcessResult
 from loopctl.tools._context import ToolContext
 from loopctl.tools._decorator import ToolOptions, tool
 from loopctl.tools._dispatch import run_in_waves, run_sequentially
 from loopctl.tools._ledger import EffectLedger
 from loopctl.tools._leftovers import TEMPORARY_PREFIX
+from loopctl.tools._limit import check_limit
 from loopctl.tools._load import load_tools
 from loopctl.tools._outcome import ToolOutcome
-from loopctl.tools._pipeline import CallNext, ToolMiddleware
+from loopctl.tools._pipeline import CallNext, ToolLayer, ToolMiddleware, ToolText, rewritten
 from loopctl.tools._registry import ToolRegistry
 from loopctl.tools._render import render
 from loopctl.tools._round import Round
@@ -24,6 +26,7 @@ __all__ = [
     "TEMPORARY_PREFIX",
     "Approval",
     "Approver",
+    "CallContext",
     "CallNext",
     "EffectLedger",
     "ProcessOptions",
@@ -31,14 +34,18 @@ __all__ = [
     "Round",
     "Tool",
     "ToolContext",
+    "ToolLayer",
     "ToolMiddleware",
     "ToolOptions",
     "ToolOutcome",
     "ToolRegistry",
+    "ToolText",
     "check_approver",
+    "check_limit",
     "load_tools",
     "render",
     "render_late",
+    "rewritten",
     "run_in_waves",
     "run_sequentially",
     "tool",

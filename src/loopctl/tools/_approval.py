@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from loopctl.cancel import CancelToken
 from loopctl.concurrency import Ending, Grace, TaskWork, describe, supervise
 from loopctl.errors import UsageError
 from loopctl.messages import ToolCall
@@ -67,9 +66,8 @@ async def ask(approve: Approver, call: ToolCall, context: ToolContext, grace: Gr
     Cancellation:
         The checkpoint `APPROVAL`: the question is withdrawn by a cancellation of the task that asks.
     """
-    token: CancelToken = context.signal
     work = TaskWork(_answer(approve, call, context), name=f"loopctl approval of {call.name}")
-    return await supervise(work, token, grace=grace, at=Checkpoint.APPROVAL)
+    return await supervise(work, context.signal, grace=grace, at=Checkpoint.APPROVAL)
 
 
 async def _answer(approve: Approver, call: ToolCall, context: ToolContext) -> object:

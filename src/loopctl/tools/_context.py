@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, Unpack, overload
 
 from loopctl.cancel import CancelToken
-from loopctl.concurrency import check_seconds, sleep
+from loopctl.concurrency import sleep
 from loopctl.errors import UsageError
 from loopctl.record import CancelReason, Urgency
 from loopctl.tools._atomic import TextForm, replacing
@@ -41,7 +41,6 @@ class ToolContext:
         "_folder",
         "_is_over",
         "_ledger",
-        "_limit",
         "_report",
         "call_id",
         "idempotency_key",
@@ -87,7 +86,6 @@ class ToolContext:
         self.idempotency_key = idempotency_key
         self._report = report
         self._commands = Commands() if commands is None else commands
-        self._limit: float | None = None
         self._ledger = ledger
         self._folder = TemporaryFolder()
         self._is_over = False
@@ -144,19 +142,6 @@ class ToolContext:
         if fraction is not None:
             fraction = None if math.isnan(fraction) else min(1.0, max(0.0, float(fraction)))
         self._report(message, fraction)
-
-    def limit(self, seconds: float) -> None:
-        """Bound the tool's own time; for middleware, before it passes the call on. The least limit counts.
-
-        Args:
-            seconds: More than 0.
-
-        Raises:
-            UsageError: *seconds* is no such number.
-        """
-        if check_seconds("limit", seconds) == 0:
-            raise UsageError("limit takes more than 0 seconds")
-        self._limit = seconds if self._limit is None else min(seconds, self._limit)
 
     @overload
     def atomic_write(

@@ -11,6 +11,7 @@ from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from loopctl.concurrency import check_seconds
 from loopctl.errors import LoopError, UsageError
+from loopctl.tools._limit import check_limit
 from loopctl.tools._tool import Resource, Tool, names_of
 
 __all__ = ["ToolOptions", "tool"]
@@ -20,7 +21,7 @@ R = TypeVar("R")
 
 
 class ToolOptions(TypedDict, total=False):
-    """What `tool` can be told; everything has a default. From `timeout` on, this version accepts only the default."""
+    """What `tool` can be told; everything has a default. From `isolation` on, this version accepts only the default."""
 
     name: str | None
     """What the model calls it (default: the function's name)."""
@@ -38,7 +39,7 @@ class ToolOptions(TypedDict, total=False):
     """`approve` of the agent must say yes before each call; or a function that says it of a call's arguments, which
     come as the model sent them (default False)."""
     timeout: float | None
-    """Seconds that a call may take (default None: no limit)."""
+    """Seconds that each attempt of a call may take, more than 0; then it is stopped and has failed (default None)."""
     isolation: Literal["process"] | None
     """Where it runs (default None: a task for an `async def`, else a thread)."""
     on_cancel: Literal["interrupt", "finish"]
@@ -47,9 +48,8 @@ class ToolOptions(TypedDict, total=False):
     """Seconds that a call with `on_cancel="finish"` has from the cancel on; then it is abandoned (default None)."""
 
 
-_BUILT = ("name", "description", "parallel", "resource", "read_only", "approval", "finish_within")
+_BUILT = ("name", "description", "parallel", "resource", "read_only", "approval", "timeout", "finish_within")
 _NOT_BUILT: dict[str, Any] = {
-    "timeout": None,
     "isolation": None,
 }
 
@@ -106,13 +106,15 @@ def _check(options: ToolOptions) -> None:
 
 
 def _check_values(options: ToolOptions) -> None:
-    given: Mapping[str, object] = options
+    given: Mapping[str, Any] = options
     for option in ("parallel", "approval"):
         value = given.get(option, False)
         if not isinstance(value, bool) and not callable(value):
             raise UsageError(f"@tool({option}={value!r}): give True, False, or a function of a call's arguments.")
     if not isinstance(given.get("read_only", False), bool):
         raise UsageError(f"@tool(read_only={given['read_only']!r}): give True or False.")
+    if given.get("timeout") is not None:
+        check_limit("@tool(timeout=…)", given["timeout"])
     resource = options.get("resource")
     if not callable(resource):
         names_of(resource, "@tool")

@@ -15,14 +15,25 @@ __all__ = ["Report"]
 class Report:
     """What `ctx.progress` calls, from whatever thread the tool is on; silent once the call is over."""
 
-    __slots__ = ("_hand", "_loop", "_name", "_thread", "_token", "_who", "is_open")
+    __slots__ = ("_hand", "_loop", "_rewrite", "_thread", "_token", "_who", "is_open")
 
     def __init__(
-        self, call_id: str, name: str, run_id: str, token: CancelToken, hand: Callable[[Event], object]
+        self,
+        who: tuple[str, str, str],
+        token: CancelToken,
+        hand: Callable[[Event], object],
+        rewrite: Callable[[str], str],
     ) -> None:
-        """Tell of the call *call_id* of *name* to *hand*, on the running loop, until *token* fires."""
-        self._who = (call_id, run_id)
-        self._name = name
+        """Tell *hand*, on the running loop, until *token* fires.
+
+        Args:
+            who: The id of the call, its name, the id of the run.
+            token: After it fired nothing is told any more.
+            hand: Takes the events.
+            rewrite: Gives each message as it may be told.
+        """
+        self._who = who
+        self._rewrite = rewrite
         self._token = token
         self._hand = hand
         self._loop = asyncio.get_running_loop()
@@ -31,16 +42,15 @@ class Report:
 
     def __call__(self, message: str, fraction: float | None) -> None:
         """Hand it over, from any thread."""
-        call_id, run_id = self._who
-        event = ToolProgress(call_id, self._name, message, fraction, run_id)
         if threading.get_ident() == self._thread:
-            self._offer(event)
+            self._offer(message, fraction)
             return
         try:
-            self._loop.call_soon_threadsafe(self._offer, event)
+            self._loop.call_soon_threadsafe(self._offer, message, fraction)
         except RuntimeError:  # the loop is closed: nobody reads any more
             return
 
-    def _offer(self, event: ToolProgress) -> None:
+    def _offer(self, message: str, fraction: float | None) -> None:
         if self.is_open and not self._token.is_cancelled(Urgency.STOP):
-            self._hand(event)
+            call_id, name, run_id = self._who
+            self._hand(ToolProgress(call_id, name, self._rewrite(message), fraction, run_id))

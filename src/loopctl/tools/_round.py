@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from loopctl.cancel import CancelToken
-from loopctl.concurrency import Grace, Straggler
-from loopctl.record import ApprovalEnded, Event, ToolCallRecord
+from loopctl.concurrency import Grace, Straggler, stop_reason
+from loopctl.errors import Cancelled
+from loopctl.record import ApprovalEnded, Checkpoint, Event, ToolCallRecord
 from loopctl.recovery import ToolFailure, ToolGivenUp, ToolRetry
 from loopctl.tools._approval import Approver
 from loopctl.tools._ledger import EffectLedger
-from loopctl.tools._pipeline import ToolMiddleware
+from loopctl.tools._pipeline import ToolLayer
 from loopctl.tools._tool import Tool
 
 __all__ = ["Round"]
@@ -43,7 +44,16 @@ class Round:
     """Resources that running calls of this round touch, and the ids of those calls."""
     approve: Approver | None = None
     """Asked before each call of a tool that needs it; None means nobody can be asked."""
-    middleware: tuple[ToolMiddleware, ...] = ()
+    middleware: tuple[ToolLayer, ...] = ()
     """What stands around each call, outermost first."""
     ledger: EffectLedger | None = None
     """What `ctx.once` writes to."""
+
+    def poll(self, at: Checkpoint) -> None:
+        """Go no further if the run was told to stop.
+
+        Raises:
+            Cancelled: It was; *at* is where that was noticed.
+        """
+        if self.token.is_cancelled():
+            raise Cancelled(stop_reason(self.token), at)

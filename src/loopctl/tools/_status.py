@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
-from loopctl.concurrency import Ending, describe, epoch
+from loopctl.concurrency import Ending, describe
 from loopctl.errors import Cancelled, ToolError
-from loopctl.record import CallStatus, ToolCallRecord
+from loopctl.record import CallStatus
 from loopctl.tools._render import render
 from loopctl.tools._text import encodable
 
-__all__ = ["begun", "ended", "explain", "render_late", "status_of"]
+__all__ = ["explain", "render_late", "status_of"]
 
 
 def render_late(value: Any, error: BaseException | None) -> tuple[CallStatus, str | None]:
@@ -36,8 +35,6 @@ def render_late(value: Any, error: BaseException | None) -> tuple[CallStatus, st
 
 def status_of(ending: Ending) -> tuple[CallStatus, str | None]:
     """Give the status of a call that was begun, and the text for the model if there is one."""
-    if ending.stopped_by == "timeout" and ending.how != "returned":
-        return _timed_out(ending)
     if ending.how == "abandoned":
         return CallStatus.ABANDONED, None
     if ending.how == "returned":
@@ -46,23 +43,6 @@ def status_of(ending: Ending) -> tuple[CallStatus, str | None]:
     if ending.stopped_by is not None and is_unwound:
         return CallStatus.INTERRUPTED, None
     return CallStatus.FAILED, explain(ending.error)
-
-
-def _timed_out(ending: Ending) -> tuple[CallStatus, str]:
-    if ending.how == "abandoned":
-        return CallStatus.ABANDONED, "The call took too long and did not stop. It may still be running."
-    return CallStatus.FAILED, "The call took too long and was stopped. Whether it had an effect is unknown."
-
-
-def begun(record: ToolCallRecord) -> ToolCallRecord:
-    """Give the record with one more attempt begun."""
-    return replace(record, attempts=record.attempts + 1, started_at=record.started_at or epoch())
-
-
-def ended(record: ToolCallRecord, ending: Ending) -> ToolCallRecord:
-    """Give the record with what an attempt that was begun came to."""
-    status, result = status_of(ending)
-    return replace(record, status=status, result=result, ended_at=None if status is CallStatus.ABANDONED else epoch())
 
 
 def explain(error: BaseException | None) -> str:

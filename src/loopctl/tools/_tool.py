@@ -49,6 +49,8 @@ class Tool(Generic[P, R_co]):
     """Whether somebody is asked before each call, or a function of its arguments that says so."""
     read_only: bool
     """True if it changes nothing."""
+    timeout: float | None
+    """Seconds that each attempt of a call may take; None is no limit."""
     finish_within: float | None
     """Seconds in which a running call may finish after a cancel; None if a cancel interrupts it."""
 
@@ -62,6 +64,7 @@ class Tool(Generic[P, R_co]):
         resource: Resource | Callable[[Mapping[str, Any]], Resource] = None,
         approval: bool | Callable[[Mapping[str, Any]], bool] = False,
         read_only: bool = False,
+        timeout: float | None = None,
         finish_within: float | None = None,
     ) -> None:
         """Make a tool of *function*; see `tool`, which is the way to do it.
@@ -79,6 +82,7 @@ class Tool(Generic[P, R_co]):
         self._resource = resource
         self.approval = approval
         self.read_only = read_only
+        self.timeout = timeout
         self.finish_within = finish_within
         self._function = function
         self._adapter = signature.adapter

@@ -207,7 +207,7 @@ def test_a_late_yes_is_not_taken_for_the_result_of_the_call() -> None:
     assert results_of(session) == [("This call was not run: the user stopped the run before it began.", True)]
 
 
-def test_a_late_result_that_no_middleware_has_seen_is_not_passed_on() -> None:
+def test_a_late_result_is_passed_on_as_the_middleware_lets_it_out() -> None:
     deaf = swallow_always()
     session = session_with(deaf, middleware=[OutputLimit(2)])
 
@@ -219,7 +219,7 @@ def test_a_late_result_that_no_middleware_has_seen_is_not_passed_on() -> None:
         assert session.adopt(run)
 
     virtual_run(main)
-    assert results_of(session)[4] == ("This call completed. What it returned was not kept.", False)
+    assert results_of(session)[4] == ("re\n[… 6 of 8 characters left out …]\n", False)
 
 
 def test_an_unfinished_call_that_the_user_stopped_says_so() -> None:

@@ -115,7 +115,6 @@ def test_a_name_that_servers_accept_is_kept(name):
 
 
 NOT_BUILT = [
-    ("timeout", None, 3.0),
     ("isolation", None, "process"),
 ]
 
