@@ -7,14 +7,15 @@ on stderr and exit code 2.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from typing import Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
-__all__ = ["Options", "Shape", "parse", "parsers"]
+__all__ = ["Options", "Resolution", "Shape", "parse", "parsers"]
 
 _MODELS = """\
 models:
@@ -34,6 +35,10 @@ it waits for nothing more; a third time, it leaves. Ctrl-D at the prompt leaves.
 _RUN = """\
 Run once: the reply goes to stdout, everything else to stderr. Ctrl-C stops it."""
 
+_EFFECTS = """\
+Show the effects in a store that were begun and never recorded as done, or say what
+became of one. ctx.once in a tool raises EffectUnknown for them until then."""
+
 _CODES = """\
 exit codes:
   0 completed      1 failed, or out of turns      2 called wrongly
@@ -47,7 +52,7 @@ Shape: TypeAlias = Literal["text", "json", "events"]
 class Options:
     """What the command line says."""
 
-    command: Literal["chat", "run"]
+    command: Literal["chat", "run", "effects"]
     model: str | None = None
     base_url: str | None = None
     system: str = ""
@@ -59,6 +64,19 @@ class Options:
     input: str = ""
     """What to ask, for `run`; `-` reads stdin."""
     output: Shape = "text"
+    store: str | None = None
+    """The file for what outlives the process."""
+    resolution: Resolution | None = None
+    """For `effects`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What became of an effect."""
+
+    key: str
+    is_done: bool
+    result: Any = None
 
 
 _HINTS = {"INPUT": " (what to ask, in quotes; - reads it from stdin)"}
@@ -76,12 +94,12 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     form = partial(argparse.RawDescriptionHelpFormatter, max_help_position=26, width=88)
     main = _Parser(
         prog="loopctl",
-        usage="loopctl [--version] {chat,run} ...",
+        usage="loopctl [--version] {chat,run,effects} ...",
         description="Run a model with tools, and stop it at any instant, cleanly.",
         formatter_class=form,
     )
     main.add_argument("--version", action="version", version=f"loopctl {version('loopctl-py')}")
-    commands = main.add_subparsers(dest="command", metavar="{chat,run}", required=True, parser_class=_Parser)
+    commands = main.add_subparsers(dest="command", metavar="{chat,run,effects}", required=True, parser_class=_Parser)
     chat = commands.add_parser(
         "chat",
         prog="loopctl chat",
@@ -106,7 +124,24 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     shape = run.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print the record of the run as one JSON object")
     shape.add_argument("--events", action="store_true", help="print each event as one line of JSON")
-    return {"loopctl": main, "loopctl chat": chat, "loopctl run": run}
+    effects = commands.add_parser(
+        "effects",
+        prog="loopctl effects",
+        help="what tools began and nobody knows the end of",
+        usage="loopctl effects FILE [--done KEY [--result JSON] | --not-done KEY]",
+        description=_EFFECTS,
+        formatter_class=form,
+    )
+    _add_effects(effects)
+    return {"loopctl": main, "loopctl chat": chat, "loopctl run": run, "loopctl effects": effects}
+
+
+def _add_effects(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("store", metavar="FILE", help="the store: what --store was given")
+    said = parser.add_mutually_exclusive_group()
+    said.add_argument("--done", metavar="KEY", help="it has happened: it is not done again")
+    said.add_argument("--not-done", metavar="KEY", help="it has not: the next call does it")
+    parser.add_argument("--result", metavar="JSON", type=_json, help="what it gave, for --done (null)")
 
 
 def _add_shared(parser: argparse.ArgumentParser) -> None:
@@ -116,6 +151,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tools", metavar="M:F,...", help="functions it may call: mytools:save,mytools:fetch")
     parser.add_argument("--max-turns", metavar="N", type=_count, help="model requests per run, at most (50)")
     parser.add_argument("--deadline", metavar="S", type=_seconds, help="seconds for each run, then it is stopped")
+    parser.add_argument("--store", metavar="FILE", help="where tools record what they do once; see loopctl effects")
     parser.add_argument("--no-stream", action="store_true", help="ask for whole replies")
 
 
@@ -136,6 +172,13 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not JSON: a text needs its own quotes, '\"so\"'") from None
+
+
 def parse(argv: Sequence[str] | None) -> Options:
     """Read a command line.
 
@@ -149,6 +192,8 @@ def parse(argv: Sequence[str] | None) -> Options:
     found, unknown = every["loopctl"].parse_known_args(argv)
     if unknown:
         every[f"loopctl {found.command}"].error(f"unrecognized arguments: {' '.join(unknown)}")
+    if found.command == "effects":
+        return Options(command="effects", store=found.store, resolution=_resolution(found, every["loopctl effects"]))
     return Options(
         command=found.command,
         model=found.model,
@@ -160,7 +205,16 @@ def parse(argv: Sequence[str] | None) -> Options:
         is_streaming=not found.no_stream,
         input=getattr(found, "input", ""),
         output=_output(found),
+        store=found.store,
     )
+
+
+def _resolution(found: argparse.Namespace, parser: argparse.ArgumentParser) -> Resolution | None:
+    if found.done is not None:
+        return Resolution(found.done, is_done=True, result=found.result)
+    if found.result is not None:
+        parser.error("--result goes with --done")
+    return None if found.not_done is None else Resolution(found.not_done, is_done=False)
 
 
 def _output(found: argparse.Namespace) -> Shape:

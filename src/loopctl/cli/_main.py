@@ -1,4 +1,4 @@
-"""The frame around both commands: options, signals, the event loop, errors as one line, an end that is bounded.
+"""The frame around all commands: options, signals, the event loop, errors as one line, an end that is bounded.
 
 Rules: an error of ours, of a model or of a tool is one line on stderr and an exit code, never a traceback, unless
 LOOPCTL_DEBUG is set; signal handlers are there from the first thing that can wait to the last.
@@ -19,6 +19,7 @@ from typing import TextIO
 from loopctl.cli._agent import make_agent
 from loopctl.cli._arguments import Options, parse
 from loopctl.cli._chat import chat
+from loopctl.cli._effects import effects
 from loopctl.cli._exit import FAILED, INTERRUPTED, USAGE, leave, silence
 from loopctl.cli._presses import Presses
 from loopctl.cli._report import one_line
@@ -66,16 +67,18 @@ def _guarded(options: Options, presses: Presses) -> tuple[int, bool]:
 
 def _perform(options: Options, presses: Presses) -> tuple[int, bool]:
     _check_streams(options)
+    if options.command == "effects":
+        return effects(options), False
     if options.command == "chat":
         agent = make_agent(options)
-        return run(_main(agent, lambda session: chat(session, presses)))
+        return run(_main(agent, options, lambda session: chat(session, presses)))
     text = sys.stdin.read() if options.input == "-" else options.input
     if not text.strip():
         raise UsageError("there is nothing to ask: the input is empty")
     stdout = sys.stdout
     with redirect_stdout(sys.stderr):  # stdout is for the reply: what modules and tools print goes beside it
         agent = make_agent(options)
-        return run(_main(agent, lambda session: run_once(session, text, options.output, presses, stdout)))
+        return run(_main(agent, options, lambda session: run_once(session, text, options.output, presses, stdout)))
 
 
 def _check_streams(options: Options) -> None:
@@ -90,8 +93,8 @@ def _check_open(stream: TextIO | None, name: str) -> None:
         raise UsageError(f"{name} is closed: give the command one, if only < /dev/null or > /dev/null")
 
 
-async def _main(agent: Agent, perform: Callable[[Session], Awaitable[int]]) -> tuple[int, bool]:
-    session = agent.session()
+async def _main(agent: Agent, options: Options, perform: Callable[[Session], Awaitable[int]]) -> tuple[int, bool]:
+    session = agent.session(store=options.store)
     try:
         code = await perform(session)
     finally:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from loopctl.cli._arguments import Options, parse, parsers
+from loopctl.cli._arguments import Options, Resolution, parse, parsers
 from tests.architecture.source import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "cli.md"
@@ -42,7 +42,7 @@ def test_no_line_of_the_help_is_wider_than_a_small_terminal():
 
 def test_every_option_becomes_data():
     line = "run --model m --base-url http://x/v1 --system s --tools a:b --max-turns 3 --deadline 2.5 --no-stream"
-    assert parse([*line.split(), "--events", "what?"]) == Options(
+    assert parse([*line.split(), "--store", "s.db", "--events", "what?"]) == Options(
         command="run",
         model="m",
         base_url="http://x/v1",
@@ -53,7 +53,30 @@ def test_every_option_becomes_data():
         is_streaming=False,
         input="what?",
         output="events",
+        store="s.db",
     )
+    effects = ["effects", "s.db"]
+    assert parse(effects) == Options(command="effects", store="s.db")
+    said = parse([*effects, "--done", "k", "--result", "[1]"]).resolution
+    assert said == Resolution("k", is_done=True, result=[1])
+    assert parse([*effects, "--not-done", "k"]).resolution == Resolution("k", is_done=False)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--done", "k", "--not-done", "k"], "not allowed with"),
+        (["--result", "1"], "--result goes with --done"),
+        (["--not-done", "k", "--result", "1"], "--result goes with --done"),
+        (["--done", "k", "--result", "so"], "is not JSON: a text needs its own quotes"),
+        ([], "FILE"),
+    ],
+)
+def test_what_became_of_an_effect_is_said_in_one_way(more, words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        parse(["effects", *(["s.db"] if more else []), *more])
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "soon", "nan", "inf"])
