@@ -129,7 +129,7 @@ class Chat:
         for line in self._late_ends():
             self._screen.line(line, "dim")
         loop = asyncio.get_running_loop()
-        with self._presses.prompting(lambda: loop.call_soon_threadsafe(self._prompt.interrupt)):
+        with self._presses.prompting(lambda: loop.call_soon_threadsafe(self._on_signal)):
             if self._presses.take() or self._presses.is_terminated:
                 raise PromptInterrupted
             self._is_waiting = True
@@ -143,6 +143,10 @@ class Chat:
         if self._prompt.is_stop_typed:
             self._presses.press()
         return message
+
+    def _on_signal(self) -> None:
+        if self._presses.has_news:  # else it was taken before the loop came to this: it must not count twice
+            self._prompt.interrupt()
 
     def _end_prompt(self) -> None:
         if sys.stdin.isatty() and not self._prompt.is_edited:

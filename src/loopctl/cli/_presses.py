@@ -142,6 +142,11 @@ class Presses:
         """Take a Ctrl-C that came as a character, behind a message."""
         self._is_pressed = True
 
+    @property
+    def has_news(self) -> bool:
+        """True if a signal came that nobody has taken."""
+        return self._is_pressed or self.is_terminated
+
     def take(self) -> bool:
         """Tell whether Ctrl-C was pressed since the last look."""
         was_pressed, self._is_pressed = self._is_pressed, False
