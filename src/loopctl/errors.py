@@ -12,6 +12,7 @@ LoopError(.run)
 ├── MaxTurnsExceeded       the model still wanted to go on at the last allowed turn
 ├── ModelError(.status, .retryable, .retry_after)     the model's side failed
 │   └── FallbackExhausted    every model of the chain failed
+├── MiddlewareError        a middleware around a model request failed, or said no by raising
 ├── ToolError              a tool's side failed; its text is given to the model
 ├── EffectUnknown          a crash left a side effect neither known to be done nor not done
 └── StoreError             the record could not be written or read
@@ -35,6 +36,7 @@ __all__ = [
     "IllegalTransition",
     "LoopError",
     "MaxTurnsExceeded",
+    "MiddlewareError",
     "MissingExtra",
     "ModelError",
     "SessionBusy",
@@ -141,6 +143,10 @@ class ModelError(LoopError):
 
 class FallbackExhausted(ModelError):
     """Every model of the fallback chain failed."""
+
+
+class MiddlewareError(LoopError):
+    """A middleware around a model request failed, or said no by raising; the cause is what it raised."""
 
 
 class ToolError(LoopError):

@@ -22,7 +22,6 @@ FOREIGN_CODE = {
     "concurrency/_together.py": "the works, whose errors their host raises",
     "concurrency/_work.py": "the work",
     "driver/_execution.py": "the last resort around a run: its record is kept whatever happens",
-    "driver/_perform.py": "what a model's `complete` gave, when it is iterated",
     "observers/_notify.py": "an observer, and a log handler",
     "store/_rows.py": "serialisers and properties of a result's type",
     "testing/_run.py": "leftover coroutines that refuse to be closed",

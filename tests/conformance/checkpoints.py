@@ -56,7 +56,7 @@ MAP: dict[Checkpoint, Entry] = {
         AT_ONCE,
         (
             Site(
-                "driver/_perform.py Performer._begin_turn",
+                "driver/_model_call.py _begin_turn",
                 _in("unit/driver/test_endings", "test_setup_is_raced_and_comes_after_the_first_poll")
                 + _in("unit/driver/test_one_cancel_one_run", "test_a_cancel_while_idle_is_for_the_next_run_only"),
             ),
@@ -66,7 +66,7 @@ MAP: dict[Checkpoint, Entry] = {
         IN_GRACE,
         (
             Site(
-                "driver/_perform.py Performer._call_model",
+                "driver/_model_call.py call_model",
                 _in("unit/driver/test_endings", "test_whole_replies_are_asked_for_without_streaming_and_raced_too")
                 + _in("conformance/test_at_once", "test_a_request_that_nothing_answers_is_dropped_at_once"),
             ),
@@ -76,7 +76,7 @@ MAP: dict[Checkpoint, Entry] = {
         IN_GRACE,
         (
             Site(
-                "driver/_perform.py Performer._stream",
+                "driver/_model_call.py _Asking.ask_in_pieces",
                 _in("unit/driver/test_endings", "test_a_stopped_stream_keeps_the_text_as_far_as_it_was_read")
                 + _in("conformance/test_at_once", "test_a_request_that_nothing_answers_is_dropped_at_once"),
             ),
@@ -93,17 +93,29 @@ MAP: dict[Checkpoint, Entry] = {
                     "test_a_drained_run_does_not_wait_for_another_attempt",
                 ),
             ),
+            Site(
+                "middleware/_gate.py Permit._wait",
+                _in(
+                    "unit/middleware/test_gate",
+                    "test_many_cancels_at_the_limiter_cost_no_permit",
+                    "test_a_stop_at_the_gate_is_caught_there_and_nothing_was_asked",
+                ),
+            ),
+            Site(
+                "middleware/_gate.py Permit.take",
+                _in("unit/middleware/test_gate", "test_a_signal_that_has_fired_gets_no_permit_also_if_there_is_room"),
+            ),
         ),
     ),
     Checkpoint.RESCUE: Entry(
         f"polled on entry: {AT_ONCE}; then {IN_GRACE}",
         (
             Site(
-                "driver/_perform.py Performer._call_model",
+                "driver/_model_call.py call_model",
                 _in("unit/driver/test_retries", "test_a_rescue_is_never_sent_if_the_cancel_came_before_it"),
             ),
             Site(
-                "driver/_perform.py Performer._call_model",
+                "driver/_model_call.py call_model",
                 _in("unit/driver/test_retries", "test_a_rescue_is_dropped_at_its_await")
                 + _in("conformance/test_at_once", "test_a_request_that_nothing_answers_is_dropped_at_once"),
             ),
@@ -168,6 +180,14 @@ MAP: dict[Checkpoint, Entry] = {
                 "tools/_pipeline.py run_layers",
                 _in("unit/middleware/test_stops", "test_a_stop_names_the_innermost_wait"),
             ),
+            Site(
+                "middleware/_model.py Passage._asked",
+                _in(
+                    "unit/middleware/test_model_stops",
+                    "test_a_layer_that_fires_the_signal_stops_the_run_at_the_next_poll",
+                    "test_a_layer_that_swallows_the_cancel_is_caught_and_nothing_of_it_is_kept",
+                ),
+            ),
         ),
     ),
     Checkpoint.APPROVAL: Entry(
@@ -200,7 +220,7 @@ MAP: dict[Checkpoint, Entry] = {
         IN_GRACE,
         (
             Site(
-                "driver/_perform.py Performer._prepare",
+                "driver/_model_call.py _Asking.set_up",
                 _in("unit/driver/test_endings", "test_setup_is_raced_and_comes_after_the_first_poll"),
             ),
             Site(

@@ -14,6 +14,7 @@ import loopctl
 from loopctl import errors, messages, model, record
 from loopctl.concurrency import Straggler
 from loopctl.driver import Agent, RunConfig, RunHandle, Session
+from loopctl.fallback import BreakerConfig
 from loopctl.recovery import ModelRecovery, ToolRecovery
 from loopctl.store import Effect, Ledger
 from loopctl.tools import _decorator
@@ -31,6 +32,7 @@ FIELDS = [
     ("models.md", model.ModelRequest),
     ("models.md", model.ToolSpec),
     ("models.md", ModelRecovery),
+    ("models.md", BreakerConfig),
     ("agents-and-runs.md", ToolRecovery),
     ("store.md", Effect),
 ]
@@ -44,7 +46,7 @@ MEMBERS = [
     ("tool-context.md", loopctl.ToolContext),
     ("store.md", Ledger),
 ]
-OPTIONS = {RunConfig, ModelRecovery, ToolRecovery, record.CancelReason}
+OPTIONS = {RunConfig, ModelRecovery, BreakerConfig, ToolRecovery, record.CancelReason}
 """What a caller makes: their defaults are in the second column."""
 ENGINE = {Straggler: {"on_end", "forget", "end", "record"}}
 """Public in the code for the engine's sake, or named in the sentence above the table."""

@@ -29,6 +29,7 @@ from loopctl.record import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    WaitStarted,
 )
 
 __all__ = ["Renderer", "call_text"]
@@ -40,6 +41,11 @@ _MARKS = {
     CallStatus.NOT_STARTED: ("·", "dim"),
     CallStatus.INTERRUPTED: ("■", "yellow"),
     CallStatus.ABANDONED: ("■", "red"),
+}
+_WAITS = {
+    "retry": ("the request failed", "trying again"),
+    "rate_limit": ("rate limited", "trying again"),
+    "gate": ("held back by the rate gate", "asking"),
 }
 _VALUE = 40
 _ARGUMENTS = 100
@@ -85,12 +91,19 @@ class Renderer:
                 self._wait(f"⋯ waiting for {event.model} (Ctrl-C stops)")
             case ToolStarted() | ToolProgress() | ToolFinished() | ApprovalRequested() | ApprovalEnded():
                 self._tool(event)
-            case AttemptReset():
-                self._note("that attempt failed, another begins: what it said is void", "yellow")
+            case AttemptReset() | WaitStarted():
+                self._between(event)
             case TurnEnded():
                 self._part()
             case RunEnded():
                 self._notes.erase()
+
+    def _between(self, event: AttemptReset | WaitStarted) -> None:
+        match event:
+            case AttemptReset():
+                self._note("that attempt failed, another begins: what it said is void", "yellow")
+            case WaitStarted():
+                self._going_on(_waiting(event))
 
     def _say(self, text: str) -> None:
         self._notes.erase()
@@ -134,7 +147,9 @@ class Renderer:
                 self._note(f"{mark} {_finished(event.call)}", style)
 
     def _running(self, call: ToolCallRecord, progress: str) -> None:
-        line = f"⋯ {progress} {call_text(call)}" if progress else f"⋯ {call_text(call)}"
+        self._going_on(f"⋯ {progress} {call_text(call)}" if progress else f"⋯ {call_text(call)}")
+
+    def _going_on(self, line: str) -> None:
         if self._notes.can_rewrite:
             self._wait(line)
         else:
@@ -156,6 +171,12 @@ class Renderer:
 def call_text(call: ToolCallRecord | ToolCall) -> str:
     """Give a call as one would write it, shortened."""
     return f"{call.name}({_arguments(call.arguments)})"
+
+
+def _waiting(event: WaitStarted) -> str:
+    why, then = _WAITS.get(event.why, (shorten(event.why, _VALUE), "asking"))
+    when = "" if event.seconds is None else f", {then} in {event.seconds:.0f} s"
+    return f"⋯ {why}{when} (Ctrl-C stops)"
 
 
 def _arguments(arguments: Mapping[str, Any]) -> str:

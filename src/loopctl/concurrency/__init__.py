@@ -1,7 +1,7 @@
 """The only place that awaits foreign work, creates tasks and threads, reads a clock or touches signal handlers."""
 
 from loopctl.concurrency._clock import clock_of, draw, epoch, fresh_id, monotonic
-from loopctl.concurrency._ending import Ending, describe, quote, stop_reason
+from loopctl.concurrency._ending import Ending, describe, poll, quote, stop_reason
 from loopctl.concurrency._handover import Handover
 from loopctl.concurrency._interrupts import interrupts
 from loopctl.concurrency._patience import Patience
@@ -39,6 +39,7 @@ __all__ = [
     "interrupts",
     "monotonic",
     "place_of_thread",
+    "poll",
     "quote",
     "race",
     "run",

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from loopctl.cancel import CancelToken
+from loopctl.concurrency._drain import refuses_from
 from loopctl.concurrency._straggler import Straggler
 from loopctl.errors import Cancelled
 from loopctl.record import CancelReason, Checkpoint
 
-__all__ = ["Ending", "How", "StoppedBy", "describe", "quote", "stop_reason"]
+__all__ = ["Ending", "How", "StoppedBy", "describe", "poll", "quote", "stop_reason"]
 
 How = Literal["returned", "raised", "unwound", "not_started", "abandoned", "left"]
 """`unwound`: left by a cancellation; `left`: somebody else's future, which goes on."""
@@ -74,6 +75,16 @@ def stop_reason(token: CancelToken) -> CancelReason:
     """The reason of a token that has fired."""
     reason = token.reason
     return reason if reason is not None else CancelReason()
+
+
+def poll(token: CancelToken, at: Checkpoint) -> None:
+    """Look at *token*, at the checkpoint *at*, before something is begun.
+
+    Raises:
+        Cancelled: It has fired.
+    """
+    if token.is_cancelled(at_least=refuses_from(at)):
+        raise Cancelled(stop_reason(token), at)
 
 
 def describe(error: BaseException | None) -> str:

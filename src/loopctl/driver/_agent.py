@@ -14,7 +14,7 @@ from loopctl.driver._config import RunConfig
 from loopctl.driver._models import resolve_model
 from loopctl.driver._session import Session
 from loopctl.errors import LoopError, UsageError
-from loopctl.fallback import Chain
+from loopctl.fallback import BreakerConfig, Chain
 from loopctl.messages import Message, UserMessage
 from loopctl.middleware import Layers, Middleware, check_middleware
 from loopctl.model import Model
@@ -43,7 +43,7 @@ class Agent:
         observers: Iterable[Observer] = (),
         middleware: Iterable[Middleware] = (),
         approve: Approver | None = None,
-        recovery: Recovery | ModelRecovery | ToolRecovery | ToolStrategy | None = None,
+        recovery: Recovery | ModelRecovery | ToolRecovery | BreakerConfig | ToolStrategy | None = None,
         config: RunConfig | None = None,
     ) -> None:
         """Configure an agent; nothing is opened before the first run.
@@ -55,13 +55,14 @@ class Agent:
             fallback_models: Models, or names, that are asked in this order when *model* is given up for a turn; see
                 `loopctl.fallback`.
             observers: Functions that are called with each event of every run, in this order; see `loopctl.observers`.
-            middleware: Objects with `async tool_call(call, ctx, call_next)`, which stand around each tool call, or
-                `tool_text(text)`, which rewrite what it says; the first one outermost. See `loopctl.middleware`.
+            middleware: Objects with `async tool_call(call, ctx, call_next)`, which stand around each tool call,
+                `tool_text(text)`, which rewrite what it says, or `model_call(request, call_next)`, which stand around
+                each model request; the first one outermost. See `loopctl.middleware`.
             approve: `async approve(call, ctx)`, asked before each call of a tool that needs approval; gives True,
                 False or an `Approval`. None means nobody can be asked: such a call is denied.
-            recovery: What follows a failed model request, and a failed tool call: a `Recovery`, or one half of it (a
-                `ModelRecovery`, a `ToolRecovery`), or a strategy for tools; None means the defaults, in which no tool
-                call is tried twice.
+            recovery: What follows a failed model request, and a failed tool call: a `Recovery`, or one part of it (a
+                `ModelRecovery`, a `ToolRecovery`, a `BreakerConfig`), or a strategy for tools; None means the defaults,
+                in which no tool call is tried twice.
             config: The bounds of its runs; None means `RunConfig()`.
 
         Raises:
@@ -78,9 +79,9 @@ class Agent:
             raise UsageError(f"fallback_models= takes a list of models: give [{fallback_models!r}]")
         self.models: tuple[Model, ...] = tuple(map(resolve_model, (model, *fallback_models)))
         self.model: Model = self.models[0]
-        self.chain: Chain = Chain.of(each.name for each in self.models)
-        """How the models did so far, in all sessions; replaced with each report."""
         self.recovery: Recovery = Recovery.of(recovery)
+        self.chain: Chain = Chain.of((each.name for each in self.models), self.recovery.breaker)
+        """How the models did so far, in all sessions; replaced with each report."""
         self._held: dict[str, Straggler] = {}
         """The resources that abandoned tool calls still touch, in all sessions."""
         self.tools: ToolRegistry = ToolRegistry(tools)

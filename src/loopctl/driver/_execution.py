@@ -26,16 +26,16 @@ from loopctl.concurrency import (
     epoch,
     fresh_id,
     monotonic,
+    poll,
     quote,
     spawn,
-    stop_reason,
 )
 from loopctl.driver._finalize import finalize
 from loopctl.driver._loop import Ended, drive
 from loopctl.driver._perform import Performer
 from loopctl.driver._scratchpad import Scratchpad
 from loopctl.driver._watchdogs import Watchdogs
-from loopctl.errors import Cancelled, UsageError
+from loopctl.errors import UsageError
 from loopctl.messages import UserMessage
 from loopctl.observers import Observers, notify
 from loopctl.record import (
@@ -120,8 +120,7 @@ class Execution:
 
     def poll(self, at: Checkpoint) -> None:
         """Raise `Cancelled` if the run is cancelled."""
-        if self.token.is_cancelled():
-            raise Cancelled(stop_reason(self.token), at)
+        poll(self.token, at)
 
     def moment(self) -> Moment:
         """Give what the brain decides by: the loop's time, a jitter, and how the agent's models did so far."""
@@ -148,8 +147,12 @@ class Execution:
 
     def conclude(self, event: ApprovalEnded) -> None:
         """Hand *event*, a closing for which nobody waits, to the readers, whether they have room or not."""
-        self.watchdogs.answered()
+        self.watchdogs.release()
         self.fanout.close(event)
+
+    def drop(self) -> None:
+        """Count an event that came too late to be told."""
+        self.fanout.late += 1
 
     async def emit(self, event: Event) -> None:
         """Hand *event* to the readers, waiting for the slow ones.
@@ -169,7 +172,7 @@ class Execution:
             case ToolFinished():
                 scratch.open_calls.pop(event.id, None)
             case ApprovalRequested():
-                self.watchdogs.asked()
+                self.watchdogs.hold()
             case TurnStarted():
                 scratch.is_turn_told = True
             case TurnEnded():

@@ -1,7 +1,8 @@
 """What a failure on the model's side is called: one `LoopError`, and one fact for the brain.
 
-Rules: a cancel never comes here; what the application set up wrongly is told apart from what a model did wrong; the
-type of a foreign error decides only whether the same request may succeed later.
+Rules: a cancel never comes here; what the application set up wrongly is told apart from what a model did wrong, and so
+is what a middleware did: neither is tried again, and no model is to blame for it; the type of a foreign error decides
+only whether the same request may succeed later.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from collections.abc import Mapping, Sequence
 
 from loopctl.brain import ModelFailed, Moment
 from loopctl.concurrency import Ending, Patience, describe
-from loopctl.errors import Cancelled, FallbackExhausted, LoopError, ModelError, UsageError
+from loopctl.errors import Cancelled, FallbackExhausted, LoopError, MiddlewareError, ModelError, UsageError
+from loopctl.middleware import Passage
 from loopctl.model import Model
+from loopctl.recovery import FailureKind, classify
 
-__all__ = ["check", "exhausted", "fact_of", "truncated", "wrapped"]
+__all__ = ["check", "check_layers", "exhausted", "fact_of", "is_rate_limit", "truncated", "wrapped"]
 
 
 def check(ending: Ending, model: Model, patience: Patience, what: str = "request") -> None:
@@ -45,6 +48,25 @@ def check(ending: Ending, model: Model, patience: Patience, what: str = "request
     raise ModelError(f"{model.name} was not asked")
 
 
+def check_layers(ending: Ending, model: Model, patience: Patience, passage: Passage) -> None:
+    """Raise what a middleware around the request failed with; what the model failed with is `check`'s.
+
+    A `ModelError` that a middleware raises is what it says of the model, so it is left to `check` too.
+
+    Raises:
+        MiddlewareError: It failed, said no by raising, or spent the time of the request.
+    """
+    error, whose = ending.error, f"around {model.name}"
+    if ending.stopped_by == "timeout":
+        if passage.pressed is not None:
+            raise MiddlewareError(f"the middleware {passage.pressed} {whose} waited: {patience.expired}")
+        return
+    culprit = passage.culprit(error)
+    is_said_of_model = isinstance(error, ModelError) and error.run is None
+    if culprit is not None and not is_said_of_model and not isinstance(error, KeyboardInterrupt | SystemExit):
+        raise MiddlewareError(f"the middleware {culprit} {whose} failed: {describe(error)}") from error
+
+
 def wrapped(error: BaseException, model: Model) -> ModelError:
     """Give the `ModelError` that stands for *error*."""
     if isinstance(error, asyncio.CancelledError):
@@ -56,8 +78,20 @@ def wrapped(error: BaseException, model: Model) -> ModelError:
     return ModelError(text, retryable=isinstance(error, ConnectionError | TimeoutError))
 
 
-def truncated(model: Model) -> ModelError:
+def is_rate_limit(error: LoopError | None) -> bool:
+    """True if a server asked for less by *error*."""
+    if not isinstance(error, ModelError):
+        return False
+    return classify(error.status, retryable=error.retryable).kind is FailureKind.RATE_LIMIT
+
+
+def truncated(model: Model, passage: Passage | None) -> ModelError:
     """Give the error of a reply that stopped before its end."""
+    if passage is not None and passage.has_ended:
+        return ModelError(
+            f"{model.name} ended its reply, but a middleware did not pass the end mark (ReplyEnd) on. Give it too",
+            retryable=True,
+        )
     return ModelError(
         f"{model.name} ended its reply without an end mark: it is truncated. Ask again; if it goes on, look at"
         " the server or the proxy before it",
@@ -69,7 +103,7 @@ def fact_of(error: LoopError, moment: Moment, *, can_rescue: bool) -> ModelFaile
     """Give *error* as the brain is told of it."""
     if isinstance(error, ModelError):
         return ModelFailed(str(error), error.status, error.retryable, error.retry_after, can_rescue, moment=moment)
-    return ModelFailed(str(error), is_misuse=isinstance(error, UsageError), moment=moment)
+    return ModelFailed(str(error), is_misuse=isinstance(error, UsageError | MiddlewareError), moment=moment)
 
 
 def exhausted(models: Sequence[Model], given_up: Mapping[int, LoopError], last: LoopError) -> FallbackExhausted:

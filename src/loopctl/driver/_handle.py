@@ -37,6 +37,11 @@ class RunHandle:
         """The record, once the run has ended; None before."""
         return self._execution.run
 
+    @property
+    def late_events(self) -> int:
+        """How many events came too late and were dropped: work that was abandoned goes on talking."""
+        return self._execution.fanout.late
+
     def cancel(self, reason: CancelReason | str | None = None, *, urgency: Urgency = Urgency.STOP) -> bool:
         """Cancel this run and nothing else.
 

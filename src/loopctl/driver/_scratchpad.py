@@ -14,6 +14,7 @@ from loopctl.brain import with_unique_ids
 from loopctl.concurrency import Straggler, epoch
 from loopctl.errors import LoopError
 from loopctl.messages import AssistantMessage, Text, Thinking, Usage
+from loopctl.model import ModelRequest
 from loopctl.record import CallStatus, Checkpoint, ToolCallRecord, Turn
 from loopctl.streaming import Accumulator
 
@@ -63,12 +64,12 @@ class OpenTurn:
             self._message = with_unique_ids(self.reply.seal(), self.taken)
         return self._message
 
-    def asking(self, ask: Callable[[], T]) -> Callable[[], T]:
+    def asking(self, ask: Callable[[ModelRequest], T]) -> Callable[[ModelRequest], T]:
         """Make *ask* note that the model was asked."""
 
-        def noted() -> T:
+        def noted(request: ModelRequest) -> T:
             self.was_asked = True
-            return ask()
+            return ask(request)
 
         return noted
 

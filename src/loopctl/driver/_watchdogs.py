@@ -1,8 +1,9 @@
 """What stops a run without being asked: its deadline, a stall, its token budget.
 
 Rules: each fires the run's own signal and no other, with its own origin; a cause that came first stays. The clocks
-stand still while a reader holds the run back; while a person is asked nothing is a stall, but the deadline counts. The
-budget is looked at before a turn and not after it: a reply that was paid for is kept.
+stand still while a reader holds the run back; while a person is asked, and in a wait whose end is known, nothing is a
+stall, but the deadline counts. The budget is looked at before a turn and not after it: a reply that was paid for is
+kept.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ class Watchdogs:
         """Note a sign of life: an event, or a tool's progress."""
         self._stall.last = self._loop.time()
 
-    def asked(self) -> None:
-        """Count no stall while a person is asked; followed by one `answered`."""
+    def hold(self) -> None:
+        """Count no stall while a person is asked, or in a wait whose end is known; followed by one `release`."""
         self._stall.pause()
 
-    def answered(self) -> None:
-        """Count on, from now; that somebody answered is a sign of life."""
+    def release(self) -> None:
+        """Count on, from now; that somebody answered, or that the wait is over, is a sign of life."""
         self.touch()
         self._stall.resume()
 

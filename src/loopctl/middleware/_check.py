@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
-from loopctl.errors import LoopError, UsageError
+from loopctl.errors import UsageError
+from loopctl.middleware._model import ModelMiddleware
 from loopctl.tools import ToolLayer
 
 __all__ = ["Layers", "Middleware", "check_middleware"]
 
-Middleware: TypeAlias = ToolLayer
-"""An object with `async tool_call(call, ctx, call_next)`, or `tool_text(text)`, or both."""
+Middleware: TypeAlias = ToolLayer | ModelMiddleware
+"""An object with `tool_call(call, ctx, call_next)`, `tool_text(text)`, `model_call(request, call_next)`, or several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Layers:
     """The middleware of an agent, outermost first."""
 
     around_tools: tuple[ToolLayer, ...] = ()
+    around_models: tuple[ModelMiddleware, ...] = ()
 
 
 def check_middleware(given: Iterable[Middleware]) -> Layers:
@@ -28,21 +30,28 @@ def check_middleware(given: Iterable[Middleware]) -> Layers:
 
     Raises:
         UsageError: Something in it is no middleware.
-        LoopError: It stands around model calls, which is not built yet.
     """
     layers = tuple(given)
-    candidates: tuple[object, ...] = layers
-    for layer in candidates:
-        if hasattr(layer, "model_call"):
-            raise LoopError(f"{type(layer).__name__}.model_call: middleware around model calls is not built yet")
-        if inspect.isclass(layer) or not _is_around_tools(layer):
+    around_tools, around_models = [], []
+    for layer in layers:
+        if not _is_middleware(layer):
             raise UsageError(
-                f"middleware= takes objects with an async def tool_call or a plain def tool_text, not {layer!r}"
+                "middleware= takes objects with an async def tool_call, a plain def tool_text, or a model_call that is"
+                f" an async generator (an async def with a yield), not {layer!r}"
             )
-    return Layers(layers)
+        if hasattr(layer, "tool_call") or hasattr(layer, "tool_text"):
+            around_tools.append(cast("ToolLayer", layer))
+        if hasattr(layer, "model_call"):
+            around_models.append(cast("ModelMiddleware", layer))
+    return Layers(tuple(around_tools), tuple(around_models))
 
 
-def _is_around_tools(layer: object) -> bool:
-    call, text = getattr(layer, "tool_call", None), getattr(layer, "tool_text", None)
-    is_text = callable(text) and not inspect.iscoroutinefunction(text)
-    return (inspect.iscoroutinefunction(call) or call is None) and (is_text or text is None) and call is not text
+def _is_middleware(layer: object) -> bool:
+    call, text, model = (getattr(layer, name, None) for name in ("tool_call", "tool_text", "model_call"))
+    if inspect.isclass(layer) or (call is None and text is None and model is None):
+        return False
+    return (call is None or inspect.iscoroutinefunction(call)) and _is_plain(text) and _is_plain(model)
+
+
+def _is_plain(part: object) -> bool:
+    return part is None or (callable(part) and not inspect.iscoroutinefunction(part))

@@ -32,6 +32,7 @@ from loopctl.record import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    WaitStarted,
 )
 
 __all__ = ["LoggingObserver"]
@@ -105,6 +106,11 @@ def _delta(event: TextDelta | ThinkingDelta) -> _Line:
 
 def _attempt_reset(event: AttemptReset) -> _Line:
     return f"turn {event.number}: the attempt failed, another follows", {"turn": event.number}
+
+
+def _wait_started(event: WaitStarted) -> _Line:
+    long = "" if event.seconds is None else f" {event.seconds:.3f} s"
+    return f"waits{long} ({one_line(event.why)})", {"wait": event.why, "duration": event.seconds}
 
 
 def _tool_started(event: ToolStarted) -> _Line:
@@ -225,6 +231,7 @@ _LINES: Mapping[type, Callable[[Any], _Line]] = {
     TextDelta: _delta,
     ThinkingDelta: _delta,
     AttemptReset: _attempt_reset,
+    WaitStarted: _wait_started,
     ToolStarted: _tool_started,
     ApprovalRequested: _approval_requested,
     ApprovalEnded: _approval_ended,

@@ -17,6 +17,7 @@ from loopctl.record._events import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    WaitStarted,
 )
 from loopctl.record._reason import CancelReason, Origin, Urgency
 from loopctl.record._run import Outcome, Run, Stop, Turn
@@ -47,4 +48,5 @@ __all__ = [
     "TurnEnded",
     "TurnStarted",
     "Urgency",
+    "WaitStarted",
 ]

@@ -28,6 +28,7 @@ __all__ = [
     "ToolStarted",
     "TurnEnded",
     "TurnStarted",
+    "WaitStarted",
 ]
 
 
@@ -70,6 +71,18 @@ class AttemptReset:
 
     number: int
     """The turn, from 1."""
+    run_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitStarted:
+    """The run waits before its next model request; told only of waits of a second or more."""
+
+    seconds: float | None
+    """How long, from now on; None if that is not known."""
+    why: str
+    """`retry`: the request failed; `rate_limit`: the server asks for less; `gate`: a `RateGate` lets it wait. A
+    middleware may give a word of its own."""
     run_id: str = ""
 
 
@@ -196,6 +209,7 @@ Event: TypeAlias = (
     | TextDelta
     | ThinkingDelta
     | AttemptReset
+    | WaitStarted
     | ToolStarted
     | ApprovalRequested
     | ApprovalEnded

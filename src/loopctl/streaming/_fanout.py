@@ -7,8 +7,9 @@ Invariants:
 3. Once the token has stopped the run (from STOP on) a reader gets only closings: the `ApprovalEnded`, `ToolFinished`
    and `TurnEnded` of what it had been handed the start of, then `RunEnded`, exactly once and last. What waited in its
    queue is dropped.
-4. The fan-out holds queues, never readers: a reader that is dropped is noticed at once.
-5. The observers get each event before any reader does, and never hold the run back.
+4. An event that comes after `RunEnded` is dropped and counted: nothing revives a run that is over.
+5. The fan-out holds queues, never readers: a reader that is dropped is noticed at once.
+6. The observers get each event before any reader does, and never hold the run back.
 """
 
 from __future__ import annotations
@@ -133,7 +134,19 @@ class _Watch(_Queue):
 class Fanout:
     """Where a run puts its events."""
 
-    __slots__ = ("_bound", "_end", "_on_deserted", "_space", "_token", "_watch", "clocks", "loop", "takers", "was_cut")
+    __slots__ = (
+        "_bound",
+        "_end",
+        "_on_deserted",
+        "_space",
+        "_token",
+        "_watch",
+        "clocks",
+        "late",
+        "loop",
+        "takers",
+        "was_cut",
+    )
 
     def __init__(
         self,
@@ -163,6 +176,8 @@ class Fanout:
             self._watch = self.takers[0] = _Watch(token, tell)
         self.clocks: tuple[Patience, ...] = ()
         """What stands still while a reader holds the run back."""
+        self.late: int = 0
+        """Events that came after the end of the run, or of the attempt or the call that they are of: dropped."""
         self.was_cut: bool = False
         """True if a delivery was ended by a cancellation: that is where the run was caught."""
 
@@ -176,6 +191,8 @@ class Fanout:
 
     def offer(self, event: Event) -> bool:
         """Hand *event* to every reader, or to none if one of them is full (then False)."""
+        if self._is_late():
+            return True
         queues = tuple(self.takers.values())
         if any(len(queue) >= self._bound for queue in queues) and not self._token.is_cancelled(Urgency.STOP):
             return False
@@ -185,9 +202,16 @@ class Fanout:
 
     def tell(self, event: Event) -> None:
         """Hand *event* to each reader that has room; it is lost to the others. For what nobody can wait with."""
+        if self._is_late():
+            return
         for queue in tuple(self.takers.values()):
             if len(queue) < self._bound:
                 queue.put(event)
+
+    def _is_late(self) -> bool:
+        is_late = self._end is not None
+        self.late += is_late
+        return is_late
 
     async def deliver(self, event: Event, patience: Patience | None = None) -> None:
         """Hand *event* to every reader, waiting for the slow ones.

@@ -19,7 +19,7 @@ from loopctl.record import Event, TextDelta, Urgency
 from loopctl.streaming._accumulate import Accumulator
 from loopctl.streaming._fanout import Fanout
 
-__all__ = ["Attempt", "pump"]
+__all__ = ["Attempt", "iterator_of", "pump"]
 
 _NO_MORE, _STOPS = Urgency.DRAIN.value, Urgency.STOP.value
 """A drained run begins no stream; one that flows goes on to its end."""
@@ -98,11 +98,7 @@ class _Stream:
         self._attempt = attempt
 
     async def __aenter__(self) -> AsyncIterator[Delta]:
-        given: object = self._start()
-        if inspect.iscoroutine(given):
-            given.close()
-            raise TypeError("Model.stream gave a coroutine: write it as an async generator (`async def` with `yield`)")
-        self._stream = cast("AsyncIterator[Delta]", given)
+        self._stream = iterator_of(self._start(), "Model.stream")
         return self._stream
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
@@ -117,6 +113,18 @@ class _Stream:
                 await close()
 
 
+def iterator_of(given: object, what: str) -> AsyncIterator[Delta]:
+    """Give *given*, which *what* gave, as the stream that it should be.
+
+    Raises:
+        TypeError: It is a coroutine: the common mistake.
+    """
+    if inspect.iscoroutine(given):
+        given.close()
+        raise TypeError(f"{what} gave a coroutine: write it as an async generator (`async def` with `yield`)")
+    return cast("AsyncIterator[Delta]", given)
+
+
 async def _take(delta: Delta, attempt: Attempt, fanout: Fanout) -> bool:
     """Take what is not plain text; True if the reply is whole with it."""
     event = attempt.into.add(delta)
@@ -126,5 +134,7 @@ async def _take(delta: Delta, attempt: Attempt, fanout: Fanout) -> bool:
 
 
 async def _show(event: Event, attempt: Attempt, fanout: Fanout) -> None:
-    if not attempt.into.is_sealed and not fanout.offer(event):
+    if attempt.into.is_sealed:
+        fanout.late += 1
+    elif not fanout.offer(event):
         await fanout.deliver(event, attempt.patience)

@@ -101,7 +101,7 @@ class Attempt:
             A checkpoint, bounded by the grace.
         """
         state, into, call = self._state, self._state.into, self._state.call
-        report = Report((call.id, call.name, into.run_id), into.token, into.offer, state.text)
+        report = Report((call.id, call.name, into.run_id), into.token, into.offer, state.text, into.drop)
         context = CallContext(
             call.id,
             call.name,

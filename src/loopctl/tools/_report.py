@@ -13,9 +13,9 @@ __all__ = ["Report"]
 
 
 class Report:
-    """What `ctx.progress` calls, from whatever thread the tool is on; silent once the call is over."""
+    """What `ctx.progress` calls, from whatever thread the tool is on; once the call is over it is only counted."""
 
-    __slots__ = ("_hand", "_loop", "_rewrite", "_thread", "_token", "_who", "is_open")
+    __slots__ = ("_drop", "_hand", "_loop", "_rewrite", "_thread", "_token", "_who", "is_open")
 
     def __init__(
         self,
@@ -23,6 +23,7 @@ class Report:
         token: CancelToken,
         hand: Callable[[Event], object],
         rewrite: Callable[[str], str],
+        drop: Callable[[], object],
     ) -> None:
         """Tell *hand*, on the running loop, until *token* fires.
 
@@ -31,9 +32,11 @@ class Report:
             token: After it fired nothing is told any more.
             hand: Takes the events.
             rewrite: Gives each message as it may be told.
+            drop: Counts what comes after the call.
         """
         self._who = who
         self._rewrite = rewrite
+        self._drop = drop
         self._token = token
         self._hand = hand
         self._loop = asyncio.get_running_loop()
@@ -54,3 +57,5 @@ class Report:
         if self.is_open and not self._token.is_cancelled(Urgency.STOP):
             call_id, name, run_id = self._who
             self._hand(ToolProgress(call_id, name, self._rewrite(message), fraction, run_id))
+        elif not self.is_open:
+            self._drop()

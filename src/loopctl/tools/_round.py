@@ -34,6 +34,8 @@ class Round:
     """Hands an event to the readers that have room; never waits. Called on the loop."""
     conclude: Callable[[ApprovalEnded], object]
     """Hands over what closes something, whether the readers have room or not. Called on the loop."""
+    drop: Callable[[], object]
+    """Counts an event that came too late."""
     abandoned: Callable[[Straggler], None]
     """Keeps a straggler."""
     decide: Callable[[ToolFailure], ToolRetry | ToolGivenUp]

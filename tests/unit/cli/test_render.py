@@ -24,6 +24,7 @@ from loopctl.record import (
     ToolStarted,
     TurnEnded,
     TurnStarted,
+    WaitStarted,
 )
 from tests.unit.cli.records import call, run, straggler, turn
 from tests.unit.cli.test_screen import Fake
@@ -123,8 +124,33 @@ def test_an_attempt_that_is_void_is_said():
 
 
 @pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (WaitStarted(5.0, "rate_limit"), "⋯ rate limited, trying again in 5 s (Ctrl-C stops)"),
+        (WaitStarted(2.04, "retry"), "⋯ the request failed, trying again in 2 s (Ctrl-C stops)"),
+        (WaitStarted(40, "gate"), "⋯ held back by the rate gate, asking in 40 s (Ctrl-C stops)"),
+        (WaitStarted(None, "gate"), "⋯ held back by the rate gate (Ctrl-C stops)"),
+        (WaitStarted(3, "quota"), "⋯ quota, asking in 3 s (Ctrl-C stops)"),
+    ],
+    ids=str,
+)
+def test_a_wait_is_shown_with_how_long_and_why(event, line):
+    assert play([event], environ={"TERM": "dumb"})[0].splitlines() == [line]
+    shown, _ = play([event, TextDelta("Yes.")], environ={"TERM": "xterm"})
+    assert line in shown
+    assert shown.endswith("\x1b[KYes.")
+
+
+@pytest.mark.parametrize(
     "event",
-    [*STORY, RunStarted("run_1"), ThinkingDelta("hm"), AttemptReset(1), StragglerEnded("r", straggler(), "x", None)],
+    [
+        *STORY,
+        WaitStarted(2.0, "retry"),
+        RunStarted("run_1"),
+        ThinkingDelta("hm"),
+        AttemptReset(1),
+        StragglerEnded("r", straggler(), "x", None),
+    ],
 )
 def test_every_event_is_json(event):
     import json

@@ -8,10 +8,10 @@ import logging
 import pytest
 
 from loopctl import Agent, Checkpoint, RunConfig, Session, TextDelta
-from loopctl.errors import FallbackExhausted, ModelError
-from loopctl.fallback import BreakerState
+from loopctl.errors import FallbackExhausted, ModelError, UsageError
+from loopctl.fallback import BreakerConfig, BreakerState
 from loopctl.record import AttemptReset, TurnEnded, TurnStarted
-from loopctl.recovery import ModelRecovery
+from loopctl.recovery import ModelRecovery, Recovery
 from loopctl.testing import ScriptedModel, absorb, call, fail, own_cancelled_error, pause, say, stall, virtual_run
 
 ONCE = ModelRecovery(transport_retries=0, rate_limit_retries=0, rescue=False)
@@ -42,6 +42,26 @@ def test_the_next_model_answers_and_is_the_one_in_the_record() -> None:
         "TurnStarted", "TextDelta", "AttemptReset", "TextDelta", "TurnEnded",
     ]  # fmt: skip
     assert told[0] == TurnStarted(1, "first", run.id)
+
+
+@pytest.mark.parametrize("in_one", [True, False])
+def test_the_breakers_numbers_are_a_part_of_the_recovery(in_one: bool) -> None:
+    breaker = BreakerConfig(failures=1, cooldown=10, probes=1)
+    recovery = breaker if in_one else Recovery(model=ONCE, breaker=breaker)
+    first = ScriptedModel(DENIED, "well again", name="first")
+    agent = Agent(first, fallback_models=[ScriptedModel("b", repeat=True)], recovery=recovery)
+
+    async def main() -> None:
+        assert (await agent.session().run("a")).output == "b"
+        assert state_of(agent) is BreakerState.FALLBACK
+        assert (await agent.session().run("a")).output == "b"
+        await asyncio.sleep(10)
+        assert (await agent.session().run("a")).output == "well again"
+        assert state_of(agent) is BreakerState.PRIMARY
+
+    virtual_run(main)
+    with pytest.raises(UsageError, match=r"Recovery\.breaker"):
+        Recovery(breaker=ONCE)  # type: ignore[arg-type]
 
 
 def test_a_chain_that_is_spent_says_what_each_model_failed_with() -> None:

@@ -217,7 +217,7 @@ def test_a_fault_of_our_own_after_a_failure_that_passed_is_not_blamed_on_the_mod
         raise RuntimeError("a bug")
 
     session = session_of(ScriptedModel(LOST, "fine"))
-    monkeypatch.setattr("loopctl.driver._perform.ModelReplied", torn)
+    monkeypatch.setattr("loopctl.driver._model_call.ModelReplied", torn)
 
     run, _ = run_with_time(session)
 

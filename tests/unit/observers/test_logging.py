@@ -9,7 +9,7 @@ import pytest
 from loopctl.errors import LoopError
 from loopctl.messages import Usage
 from loopctl.observers import LoggingObserver
-from loopctl.record import AttemptReset, CallStatus, CancelReason, Checkpoint, ThinkingDelta, ToolProgress
+from loopctl.record import AttemptReset, CallStatus, CancelReason, Checkpoint, ThinkingDelta, ToolProgress, WaitStarted
 from tests.unit.observers.events import (
     HANGING,
     a_run,
@@ -141,10 +141,13 @@ def test_what_was_said_is_not_logged_unless_it_is_asked_for(caplog):
 
 def test_progress_and_lost_attempts_have_their_lines(caplog):
     progress = ToolProgress("c1", "save", "half way", 0.5, run_id="run_1")
-    first, second = lines(caplog, [progress, AttemptReset(2, run_id="run_1")])
+    wait = WaitStarted(5.0, "rate_limit", run_id="run_1")
+    first, second, third = lines(caplog, [progress, AttemptReset(2, run_id="run_1"), wait])
     assert (first.levelname, first.fraction, first.tool) == ("DEBUG", 0.5, "save")
     assert "50% half way" in first.getMessage()
     assert (second.levelname, second.turn) == ("INFO", 2)
+    assert (third.levelname, third.wait, third.duration) == ("INFO", "rate_limit", 5.0)
+    assert third.getMessage().endswith("waits 5.000 s (rate_limit)")
 
 
 @pytest.mark.parametrize("answer", ["allowed", "denied", "withdrawn"])
