@@ -22,7 +22,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 
 from loopctl.brain import (
     Brain,
@@ -34,8 +33,6 @@ from loopctl.brain import (
     Limits,
     ModelFailed,
     ModelReplied,
-    Moment,
-    Phase,
     RefuseCalls,
     Report,
     ResetAttempt,
@@ -47,7 +44,6 @@ from loopctl.brain import (
     with_unique_ids,
 )
 from loopctl.errors import LoopError
-from loopctl.fallback import Chain
 from loopctl.messages import (
     AssistantMessage,
     Block,
@@ -61,6 +57,7 @@ from loopctl.messages import (
 )
 from loopctl.record import CancelReason, Checkpoint
 from loopctl.recovery import ModelRecovery
+from loopctl.testing import Stepper, Taken
 
 __all__ = ["Story", "play"]
 
@@ -89,14 +86,12 @@ def _until(lines: Iterator[str], end: str) -> Iterator[str]:
         yield line
 
 
-@dataclass
 class Story:
-    """One brain, and the steps it took."""
+    """One brain after the other, and the steps they took."""
 
-    brain: Brain = field(default_factory=Brain)
-    history: tuple[Message, ...] = ()
-    moment: Moment = field(default_factory=Moment)
-    steps: list[tuple[Phase, type[Input], Phase, tuple[Effect, ...]]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.log: list[Taken] = []
+        self.stepper = Stepper()
 
     def perform(self, command: list[str]) -> list[str]:
         """Do one command; give the lines that tell what came of it."""
@@ -108,19 +103,21 @@ class Story:
 
     def _brain(self, words: list[str], _below: list[list[str]]) -> list[str]:
         options = dict(word.split("=") for word in words)
-        tools = frozenset(filter(None, options.get("tools", "").split(",")))
-        limits = Limits(int(options["max_turns"])) if "max_turns" in options else None
         numbers = {key: json.loads(value) for key, value in options.items() if hasattr(ModelRecovery, key)}
-        self.brain = Brain(
-            tools=tools, limits=limits, recovery=ModelRecovery(**numbers), is_streaming="stream" not in options
+        self.stepper = Stepper(
+            tools=filter(None, options.get("tools", "").split(",")),
+            models=options.get("models", "model").split(","),
+            limits=Limits(int(options["max_turns"])) if "max_turns" in options else None,
+            recovery=ModelRecovery(**numbers),
+            is_streaming="stream" not in options,
         )
-        self.history, self.moment = (), Moment(chain=Chain.of(options.get("models", "model").split(",")))
+        self.stepper.log = self.log
         return [self._place()]
 
     def _moment(self, words: list[str], _below: list[list[str]]) -> list[str]:
-        numbers = {key: json.loads(value) for key, value in (word.split("=") for word in words)}
-        self.moment = replace(self.moment, **numbers)
-        return [f"the first model is {self.moment.chain.state(self.moment.now).name}"]
+        for key, value in (word.split("=") for word in words):
+            setattr(self.stepper, key, json.loads(value))
+        return [f"the first model is {self.stepper.chain.state(self.stepper.now).name}"]
 
     def _waited(self, _words: list[str], _below: list[list[str]]) -> list[str]:
         return self._step(Waited())
@@ -131,57 +128,45 @@ class Story:
             "assistant": lambda words: AssistantMessage((_block(words),)),
             "tool": lambda words: ToolMessage((_result(words),)),
         }
-        self.history = tuple(read[words[0]](words[1:]) for words in below)
-        return [f"{len(self.history)} messages"]
+        self.stepper.history = tuple(read[words[0]](words[1:]) for words in below)
+        return [f"{len(self.stepper.history)} messages"]
 
     def _started(self, words: list[str], _below: list[list[str]]) -> list[str]:
-        return self._step(Started(self.history, UserMessage(json.loads(words[0])), self.moment))
+        return self._step(Started(self.stepper.history, UserMessage(json.loads(words[0])), self.stepper.moment))
 
     def _replied(self, words: list[str], below: list[list[str]]) -> list[str]:
-        return self._step(ModelReplied(AssistantMessage(tuple(map(_block, below))), words[0], self.moment))
+        return self._step(ModelReplied(AssistantMessage(tuple(map(_block, below))), words[0], self.stepper.moment))
 
     def _renamed(self, words: list[str], below: list[list[str]]) -> list[str]:
-        reply = with_unique_ids(AssistantMessage(tuple(map(_block, below))), self.brain.call_ids)
-        return self._step(ModelReplied(reply, words[0], self.moment))
+        reply = with_unique_ids(AssistantMessage(tuple(map(_block, below))), self.stepper.brain.call_ids)
+        return self._step(ModelReplied(reply, words[0], self.stepper.moment))
 
     def _failed(self, words: list[str], _below: list[list[str]]) -> list[str]:
         details = {key: json.loads(value) for key, value in (word.split("=") for word in words[1:])}
-        return self._step(ModelFailed(json.loads(words[0]), **details, moment=self.moment))
+        return self._step(ModelFailed(json.loads(words[0]), **details, moment=self.stepper.moment))
 
     def _finished(self, _words: list[str], below: list[list[str]]) -> list[str]:
-        return self._step(ToolsFinished(tuple(map(_result, below)), self.moment))
+        return self._step(ToolsFinished(tuple(map(_result, below)), self.stepper.moment))
 
     def _cancelled(self, words: list[str], _below: list[list[str]]) -> list[str]:
         origin, message, checkpoint = words
         return self._step(CancelRequested(CancelReason(origin, json.loads(message)), Checkpoint[checkpoint]))
 
     def _frozen(self, _words: list[str], _below: list[list[str]]) -> list[str]:
-        self.brain = Brain.thaw(json.loads(json.dumps(self.brain.freeze())))
-        waits_for = self.brain.pending
+        self.stepper.brain = Brain.thaw(json.loads(json.dumps(self.stepper.brain.freeze())))
+        waits_for = self.stepper.brain.pending
         return [*(_effect_lines(waits_for) if waits_for else ["nothing pending"]), self._place()]
 
     def _snapshot(self, _words: list[str], _below: list[list[str]]) -> list[str]:
-        return json.dumps(self.brain.freeze(), indent=1).splitlines()
+        return json.dumps(self.stepper.brain.freeze(), indent=1).splitlines()
 
     def _step(self, fact: Input) -> list[str]:
-        before = self.brain.phase
-        effects = self.brain.step(fact)
-        self.steps.append((before, type(fact), self.brain.phase, effects))
-        for effect in effects:
-            self._count(effect)
+        effects = self.stepper.step(fact)
         lines = [line for effect in effects for line in _effect_lines(effect)] or ["no effects"]
         return [*lines, self._place()]
 
-    def _count(self, effect: Effect) -> None:
-        chain = self.moment.chain
-        match effect:
-            case Report(route, "succeeded"):
-                self.moment = replace(self.moment, chain=chain.succeeded(route))
-            case Report(route, "failed"):
-                self.moment = replace(self.moment, chain=chain.failed(route, self.moment.now))
-
     def _place(self) -> str:
-        return f"-> {self.brain.phase.name}, turn {self.brain.turn}"
+        return f"-> {self.stepper.brain.phase.name}, turn {self.stepper.brain.turn}"
 
 
 _COMMANDS: dict[str, Callable[[Story, list[str], list[list[str]]], list[str]]] = {

@@ -29,8 +29,8 @@ def test_the_brain_acts_the_story_word_by_word(path):
 
 def test_the_stories_make_every_move_of_the_table_and_no_other():
     listed = {(phase, kind, move.to, move.last) for (phase, kind), row in TABLE.items() for move in row.moves}
-    steps = [step for path in SCENARIOS for step in play(path.read_text(encoding="utf-8"))[1].steps]
-    made = {(before, kind, after, type(effects[-1])) for before, kind, after, effects in steps if effects}
+    steps = [step for path in SCENARIOS for step in play(path.read_text(encoding="utf-8"))[1].log]
+    made = {(step.before, type(step.fact), step.after, type(step.effects[-1])) for step in steps if step.effects}
 
     assert made == listed
 
