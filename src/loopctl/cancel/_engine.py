@@ -14,7 +14,7 @@ from loopctl.cancel._registration import LoopWatch, Registration
 from loopctl.cancel._signal import CancelSignal, CancelToken, token_of
 from loopctl.record import CancelReason, Urgency
 
-__all__ = ["fired_at", "later_causes", "levels", "seal", "watch"]
+__all__ = ["fired_at", "fired_from", "later_causes", "levels", "seal", "watch"]
 
 
 def watch(
@@ -60,6 +60,12 @@ def fired_at(token: CancelSignal | CancelToken) -> float | None:
     """Give the `time.monotonic()` of the cancel that fired *token*, its own or an ancestor's; None if it has not."""
     first = token_of(token)._first()
     return first.at if first is not None else None
+
+
+def fired_from(token: CancelSignal | CancelToken) -> int | None:
+    """Give the ident of the thread that fired *token*, or the ancestor that fired it; None if it has not fired."""
+    first = token_of(token)._first()
+    return first.thread if first is not None else None
 
 
 def later_causes(token: CancelSignal | CancelToken) -> tuple[CancelReason, ...]:

@@ -21,6 +21,7 @@ Invariants, on which the rest of this package rests:
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from typing import TYPE_CHECKING, Final
 
@@ -65,13 +66,15 @@ def level_of(at_least: Urgency) -> int:
 class Cause:
     """One call of `cancel`, told apart from all others by its identity, and never changed."""
 
-    __slots__ = ("at", "level", "reason")
+    __slots__ = ("at", "level", "reason", "thread")
 
     def __init__(self, reason: CancelReason, at: float, level: int) -> None:
         """Keep the reason, the `time.monotonic()` of the call, and the urgency it asked for (0 only in `SEALED`)."""
         self.reason = reason
         self.at = at
         self.level = level
+        self.thread: int = threading.get_ident()
+        """The thread that called."""
 
 
 SEALED: Final = Cause(CancelReason(), 0.0, 0)

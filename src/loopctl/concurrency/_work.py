@@ -13,6 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
+from loopctl.cancel import CancelToken, fired_from
 from loopctl.concurrency._clock import monotonic
 from loopctl.concurrency._straggler import Straggler, frame_of_coroutine, frame_of_thread
 from loopctl.errors import UsageError
@@ -28,8 +29,10 @@ TURNS = 32
 class Work(Protocol):
     """A piece of work that can be begun, pressed to end, and given up."""
 
-    can_unwind: bool
-    """False if pressing it is pointless: it is given up at once."""
+    @property
+    def can_unwind(self) -> bool:
+        """False if pressing it is pointless: it is given up at once."""
+
     turns: int
     """Turns of the loop that it gets after each of the two presses, also when there is no grace."""
 
@@ -167,6 +170,7 @@ class ThreadWork:
     """A plain function on a daemon thread of its own."""
 
     __slots__ = (
+        "_can_unwind",
         "_error",
         "_function",
         "_is_ended",
@@ -178,20 +182,24 @@ class ThreadWork:
         "_started",
         "_straggler",
         "_thread",
-        "can_unwind",
+        "_token",
         "turns",
     )
 
-    def __init__(self, function: Callable[[], Any], name: str, *, can_unwind: bool) -> None:
+    def __init__(
+        self, function: Callable[[], Any], name: str, *, can_unwind: bool, token: CancelToken | None = None
+    ) -> None:
         """Prepare to call *function* on a thread called *name*.
 
         Args:
             function: Called once, in a copy of the caller's context variables.
             name: The thread's name.
             can_unwind: True if the function can notice a cancel by itself, and so deserves the grace.
+            token: What may stop it; a function that fires it itself has noticed.
         """
         self.turns: int = TURNS
-        self.can_unwind: bool = can_unwind
+        self._can_unwind = can_unwind
+        self._token = token
         self._function = function
         self._name = name
         self._is_ended = False
@@ -201,6 +209,13 @@ class ThreadWork:
         self._thread: threading.Thread | None = None
         self._release: Callable[[], None] = _nothing
         self._started = 0.0
+
+    @property
+    def can_unwind(self) -> bool:
+        thread = self._thread
+        if self._can_unwind or self._token is None or thread is None:
+            return self._can_unwind
+        return fired_from(self._token) == thread.ident
 
     def start(
         self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None], _may_begin: Callable[[], bool], /

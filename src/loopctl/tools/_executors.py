@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from loopctl.concurrency import TaskWork, ThreadWork, Work
@@ -16,7 +17,12 @@ def work_of_call(tool: Tool, arguments: dict[str, Any], context: ToolContext) ->
     name = f"loopctl tool {tool.name}"
     if tool.is_async:
         return TaskWork(context._folder.around(lambda: tool.call(arguments, context)), name=name)
-    return ThreadWork(lambda: _on_thread(tool, arguments, context), name=name, can_unwind=tool.takes_context)
+    return ThreadWork(
+        functools.partial(_on_thread, tool, arguments, context),
+        name=name,
+        can_unwind=tool.takes_context,
+        token=context.signal,
+    )
 
 
 def _on_thread(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Any:
