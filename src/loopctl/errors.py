@@ -14,7 +14,7 @@ LoopError(.run)
 │   └── FallbackExhausted    every model of the chain failed
 ├── MiddlewareError        a middleware around a model request failed, or said no by raising
 ├── ToolError              a tool's side failed; its text is given to the model
-├── EffectUnknown          a crash left a side effect neither known to be done nor not done
+├── EffectUnknown          a crash or a stop left a side effect neither known to be done nor not done
 └── StoreError             the record could not be written or read
 ```
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import stat
 import threading
 
@@ -91,6 +92,18 @@ def test_an_exception_leaves_the_file_as_it_was_and_nothing_beside_it(ctx, file,
 def test_a_text_that_the_encoding_lacks_leaves_the_file_as_it_was(ctx, file):
     with pytest.raises(UnicodeEncodeError), ctx.atomic_write(file, encoding="ascii") as writing:
         writing.write("half, and ü")
+    assert file.read_text() == "old"
+    assert names(file.parent) == ["notes.txt"]
+
+
+def test_a_disk_that_takes_no_more_leaves_the_file_as_it_was(ctx, file):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"), ctx.atomic_write(file) as writing:
+            writing.write("x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert file.read_text() == "old"
     assert names(file.parent) == ["notes.txt"]
 
