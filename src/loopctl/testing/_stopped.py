@@ -84,6 +84,7 @@ class Stopped:
         is_layered = stop is not None and stop.source == "middleware"
         self._watch: Watch = Watch(self.session, self._reached, is_layered=is_layered)
         self._loop = loop
+        self._thread = threading.get_ident()
         self._outside = CancelSignal()
         self._handle: RunHandle | None = None
         self._task: asyncio.Task[Run] | None = None
@@ -139,6 +140,8 @@ class Stopped:
         self.at_stop = self._tally()
         self.answer = self._press(self.reason)
         if self.stop is not None and self.stop.timing == "twice" and self.answer is not None:
+            if self.stop.source == "tool" and threading.get_ident() != self._thread:
+                return  # the run may end between the two, and then the second is for the next one
             if self.stop.is_inside or self.stop.source == "thread":
                 self._press(CancelReason("user", "again"))
             else:
