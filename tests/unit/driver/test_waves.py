@@ -297,7 +297,7 @@ def test_a_wave_that_a_reader_holds_back_is_stopped_at_the_delivery() -> None:
 
 
 def test_an_abandoned_call_keeps_its_resource_until_it_has_ended() -> None:
-    """The next run is not stopped by it, but a call that needs the resource fails at once and names who has it."""
+    """Case G13: the next run is not stopped by it, but a call that needs the resource fails at once and names it."""
     deaf = call("deaf_writer", {})
     session = session_of([deaf], [deaf], "told", [deaf], "free", grace=1)
 
@@ -311,7 +311,7 @@ def test_an_abandoned_call_keeps_its_resource_until_it_has_ended() -> None:
         assert record.result.startswith("'disk' is still in use by an earlier call of deaf_writer (call_1_0)")
         [straggler] = session.stragglers
         assert straggler.where
-        assert straggler.where in record.result
+        assert f"s ago, hangs at {straggler.where})" in record.result
         assert session.agent._held == {"disk": straggler}
         DEAF[0].release()
         await asyncio.sleep(1)
