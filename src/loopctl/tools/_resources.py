@@ -38,7 +38,8 @@ def claim(call_id: str, resources: frozenset[str], into: Round) -> None:
             place = f", hangs at {straggler.where}" if straggler.where else ""
             raise ToolError(
                 f"{resource!r} is still in use by an earlier call of {straggler.name} ({straggler.call_id}), which"
-                f" was stopped and has not ended (it began {straggler.age:.1f} s ago{place}). Go on without it, or try again later."
+                f" was stopped and has not ended (it began {straggler.age:.1f} s ago{place}). Go on without it, or try"
+                " again later."
             )
         if resource in into.busy:
             raise ToolError(f"{resource!r} is in use by the call {into.busy[resource]}. Try again when it has ended.")
