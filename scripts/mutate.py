@@ -60,12 +60,14 @@ def _replaced(text: str, node: Any, by: str) -> str:
     return (data[:begin] + by.encode() + data[end:]).decode()
 
 
-def run(copy: Path, tests: tuple[str, ...]) -> int:
-    """Run *tests* in *copy* and give pytest's exit code."""
+def run(copy: Path, tests: tuple[str, ...], *, is_shown: bool = False) -> int:
+    """Run *tests* in *copy* and give pytest's exit code; *is_shown*: and let its words be seen."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--timeout", "20", *tests]
     environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=SECONDS, check=False)
+        done = subprocess.run(
+            command, cwd=copy, env=environment, capture_output=not is_shown, timeout=SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
         return RED
     return done.returncode
@@ -98,7 +100,7 @@ def main() -> None:
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", copy)
         every = tuple(dict.fromkeys(test for entry in MAP.values() for site in entry.sites for test in site.tests))
-        if run(copy, every) != 0:
+        if run(copy, every, is_shown=True) != 0:
             raise SystemExit("the tests of the map are red without any change: mend them first")
         count = survivors(copy, sys.argv[1:])
     if count:

@@ -7,7 +7,18 @@ import threading
 
 import pytest
 
-from loopctl import Agent, Cancelled, CancelReason, CancelSignal, Checkpoint, Session, SessionBusy, ToolContext, Urgency
+from loopctl import (
+    Agent,
+    Cancelled,
+    CancelReason,
+    CancelSignal,
+    Checkpoint,
+    Session,
+    SessionBusy,
+    ToolContext,
+    Urgency,
+    tool,
+)
 from loopctl.testing import ScriptedModel, call, do, say, stall, virtual_run
 
 STALLED = (say("x"), stall())
@@ -278,28 +289,33 @@ def test_a_second_start_is_refused_and_says_what_is_active() -> None:
     virtual_run(main)
 
 
-def test_a_cancel_from_inside_a_tool_is_like_any_other() -> None:
+@pytest.mark.parametrize("is_on_thread", [False, True])
+def test_a_cancel_from_inside_a_tool_is_like_any_other(is_on_thread: bool) -> None:
     """Whoever holds the signal can fire it from inside of the run."""
-    session, model = session_of([call("stop_all", {}), call("stop_all", {})], "fine")
-    session = Agent(model, [_stop_all(lambda: session)]).session()
+    model = ScriptedModel([call("stop_all", {}), call("stop_all", {})], "fine")
+
+    def stop_on_thread(ctx: ToolContext) -> str:
+        """Stop everything, in a thread that has the grace to return."""
+        session.signal.cancel("from a tool")
+        return "stopped" if ctx.is_cancelled() else "not stopped"
+
+    async def stop_on_loop() -> str:
+        """Stop everything."""
+        session.signal.cancel("from a tool")
+        return "stopped"
+
+    stop_all = tool(name="stop_all")(stop_on_thread if is_on_thread else stop_on_loop)
+    session = Agent(model, [stop_all]).session()
 
     async def main() -> None:
         run = await session.start("a")
         assert run.stop is not None
         assert run.stop.checkpoint is Checkpoint.TOOL_CALL
         assert [record.status for record in run.tool_calls] == ["completed", "not_started"]
+        assert run.tool_calls[0].result == "stopped"
         assert (await session.run("b")).output == "fine"
 
     virtual_run(main)
-
-
-def _stop_all(find: object) -> object:
-    def stop_all() -> str:
-        """Stop everything."""
-        find().signal.cancel("from a tool")  # type: ignore[operator]
-        return "stopped"
-
-    return stop_all
 
 
 def test_no_interleaving_of_threads_loses_or_doubles_a_cancel() -> None:
