@@ -17,7 +17,7 @@ FOREIGN_CODE = {
     "cancel/_timer.py": "a callback, on a thread that nobody is above",
     "cli/_main.py": "everything, at the top of the command",
     "concurrency/_ending.py": "the `__str__` of an error and the `__repr__` of a value of foreign code",
-    "concurrency/_process.py": "who is told of a command's output",
+    "concurrency/_process.py": "who is told of a command's output, or of its messages",
     "concurrency/_straggler.py": "attributes of whatever a straggler awaits",
     "concurrency/_together.py": "the works, whose errors their host raises",
     "concurrency/_work.py": "the work",
@@ -29,12 +29,15 @@ FOREIGN_CODE = {
     "tools/_arguments.py": "validators of an argument's type",
     "tools/_attempt.py": "validators, and what a tool declares of a call",
     "tools/_call.py": "a recovery strategy",
+    "tools/_carry.py": "the pickling of an argument, a result or an error",
+    "tools/_isolation.py": "the reading of a pickled result or error",
     "tools/_load.py": "a module that is imported",
     "tools/_pipeline.py": "middleware",
     "tools/_render.py": "serialisers and properties of a result's type",
     "tools/_resources.py": "what a tool declares of a call",
     "tools/_schema.py": "schema hooks of an argument's type",
     "tools/_status.py": "code of a result's own",
+    "tools/_worker.py": "a tool, and the program that it is in",
 }
 """The only files that may catch everything. A new one is a decision: add it here, with what it calls."""
 

@@ -12,7 +12,7 @@ from loopctl.concurrency._scope import scope
 from loopctl.concurrency._sleep import breathe, sleep
 from loopctl.concurrency._straggler import Straggler, place_of_thread, settle
 from loopctl.concurrency._together import together
-from loopctl.concurrency._work import ForeignWork, TaskWork, ThreadWork, Work, spawn
+from loopctl.concurrency._work import ForeignWork, TaskWork, ThreadWork, Work, refuse_tasks, spawn
 
 __all__ = [
     "Command",
@@ -42,6 +42,7 @@ __all__ = [
     "poll",
     "quote",
     "race",
+    "refuse_tasks",
     "run",
     "scope",
     "settle",

@@ -7,7 +7,7 @@ Rules:
 - The work has ended when no process of the command's session is left and its warden is reaped. Nobody waits for the
   end of a pipe: what has escaped may hold it open.
 - What has escaped is told of in the result, and keeps its warden until it ends.
-- The command inherits three descriptors and those that are lent to it; no signal handler, no signal mask, no terminal.
+- The command inherits three descriptors, no signal handler, no signal mask, no terminal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from loopctl.concurrency._clock import monotonic
 from loopctl.concurrency._pipes import Drain, Feed
@@ -77,19 +77,27 @@ _left_behind: set[ProcessWork] = set()
 class ProcessWork:
     """A command, and everything that comes of it."""
 
-    def __init__(self, command: Command, grace: float, on_output: Callable[[OutputStream, bytes], object]) -> None:
+    def __init__(
+        self,
+        command: Command,
+        grace: float,
+        on_output: Callable[[OutputStream, bytes], object],
+        on_message: Callable[[bytes], object] | None = None,
+    ) -> None:
         """Prepare to run *command*.
 
         Args:
             command: Run once.
             grace: Seconds that it has once it is pressed; it is killed at 80 % of them.
             on_output: Called on the loop for each portion of output. If it raises, the command is stopped.
+            on_message: Makes the standard input of the command a socket: called for each portion that comes from it.
         """
         self.can_unwind: bool = True
         self.turns: int = _TURNS
         self._command = command
         self._grace = grace
         self._on_output = on_output
+        self._on_message = on_message
         self._is_led = False
         self._presses = 0
         self._pid = 0
@@ -114,12 +122,16 @@ class ProcessWork:
             with contextlib.ExitStack() as lent:
                 self._spawn(lent)
         except OSError as error:  # the system has no process or no descriptor for us
-            self._error = error
-            self._is_ended = True
-            loop.call_soon(on_ended)
+            self._fail(loop, on_ended, error)
             return
         # A virtual-time loop must not let its clock run ahead of a process that really works.
         self._release = getattr(loop, "hold_time", lambda: self._release)()
+
+    def _fail(self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None], error: Exception) -> None:
+        """End with *error*, without having begun."""
+        self._error = error
+        self._is_ended = True
+        loop.call_soon(on_ended)
 
     def _spawn(self, lent: contextlib.ExitStack) -> None:
         """Start the warden. What *lent* holds is closed when it has it."""
@@ -127,14 +139,13 @@ class ProcessWork:
         with contextlib.ExitStack() as kept:
             control, theirs = _pair(kept, lent)
             outputs = {"stdout": _pipe(kept, lent), "stderr": _pipe(kept, lent)}
-            stdin = _pipe(lent, kept) if command.input is not None else None
-            descriptors = self._lend(kept, lent)
+            stdin = self._stdin(kept, lent)
             self._popen = subprocess.Popen(  # noqa: S603 - our own program, isolated from the application
                 [sys.executable, "-I", "-S", "-c", _WARDEN, _FOLDER, str(theirs), str(os.getpid())],
                 stdin=subprocess.DEVNULL if stdin is None else stdin[0],
                 stdout=outputs["stdout"][1],
                 stderr=outputs["stderr"][1],
-                pass_fds=(theirs, *descriptors),
+                pass_fds=(theirs,),
                 start_new_session=True,
             )
             kept.pop_all()
@@ -143,31 +154,41 @@ class ProcessWork:
         self._control = Drain(loop, control, self._hear)
         self._pipes += [Drain(loop, outputs[name][0], functools.partial(self._take, name)) for name in _STREAMS]
         if stdin is not None:
-            feed = Feed(loop, stdin[1])
-            feed.write(command.input or b"")
-            feed.end()
-            self._pipes.append(feed)
-        described = marshal.dumps(
-            {
-                "argv": list(command.argv),
-                "env": dict(command.env),
-                "cwd": command.cwd,
-                "descriptors": list(descriptors),
-            }
-        )
+            self._attach(stdin[1])
+        described = marshal.dumps({"argv": list(command.argv), "env": dict(command.env), "cwd": command.cwd})
         self._orders.write(len(described).to_bytes(8, "big") + described)
 
-    def _lend(self, kept: contextlib.ExitStack, lent: contextlib.ExitStack) -> tuple[int, ...]:
-        """Make further descriptors that the command inherits: *lent* closes them here when it has them."""
-        del kept, lent
-        return ()
+    def _stdin(self, kept: contextlib.ExitStack, lent: contextlib.ExitStack) -> tuple[int, int] | None:
+        """Make what the command reads: its end and ours; None if it reads nothing."""
+        if self._on_message is not None:
+            ours, theirs = _pair(kept, lent)
+            return theirs, ours
+        return _pipe(lent, kept) if self._command.input is not None else None
+
+    def _attach(self, descriptor: int) -> None:
+        if self._on_message is not None:
+            self._messages = Feed(self._loop, os.dup(descriptor))
+            drain = Drain(self._loop, descriptor, functools.partial(self._guard, self._on_message))
+            self._pipes += [self._messages, drain]
+            return
+        feed = Feed(self._loop, descriptor)
+        feed.write(self._command.input or b"")
+        feed.end()
+        self._pipes.append(feed)
+
+    def send(self, message: bytes) -> None:
+        """Write into the socket that is the standard input of a begun command."""
+        self._messages.write(message)
 
     def _take(self, stream: OutputStream, portion: bytes) -> None:
+        self._guard(functools.partial(self._on_output, stream), portion)
+
+    def _guard(self, tell: Callable[[bytes], object], portion: bytes) -> None:
         if not portion or self._error is not None:
             return
         try:
-            self._on_output(stream, portion)
-        except Exception as error:  # whoever is told of the output
+            tell(portion)
+        except Exception as error:  # whoever is told
             self._error = error
             self.interrupt()
 
@@ -238,7 +259,7 @@ class ProcessWork:
             is_first = self._presses == 1
             self._orders.write(b"stop %f\n" % (self._grace * _KILL_AT) if is_first else b"kill\n")
 
-    def result(self) -> tuple[ProcessEnd | None, BaseException | None]:
+    def result(self) -> tuple[Any, BaseException | None]:
         if self._error is not None:
             return None, self._error
         if self._returncode is None:  # it was stopped before it began

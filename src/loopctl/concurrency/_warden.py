@@ -132,17 +132,17 @@ class Warden:
         if pid == 0:
             _become(self._spec, writing)
         self._session = pid
+        self._tell(f"pid {pid}")  # before it can do anything: our parent ends it if we are killed
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
-        for descriptor in (null, writing, *self._spec["descriptors"]):
+        for descriptor in (null, writing):
             os.close(descriptor)
         os.chdir("/")
-        if self._has_begun(reading):
-            self._tell(f"pid {pid}")
+        self._await_beginning(reading)
         os.close(reading)
 
-    def _has_begun(self, problems: int) -> bool:
+    def _await_beginning(self, problems: int) -> None:
         """Wait until the command runs, or cannot: the pipe ends there, as it is not inherited."""
         poll = select.poll()
         poll.register(problems, select.POLLIN)
@@ -150,11 +150,8 @@ class Warden:
             poll.register(self._death, select.POLLIN)
         if problems not in dict(poll.poll()):
             self._be_orphan()
-            return False
-        problem = os.read(problems, 64)
-        if problem:
+        elif problem := os.read(problems, 64):
             self._tell("failed " + problem.decode())
-        return not problem
 
     def _wait(self) -> None:
         due = min(self._term_at, self._kill_at, self._tell_at)

@@ -7,10 +7,11 @@ the cancel was polled. Threads are daemons: an abandoned one never holds up the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Protocol, TypeVar
 
 from loopctl.cancel import CancelToken, fired_from
@@ -18,7 +19,7 @@ from loopctl.concurrency._clock import monotonic
 from loopctl.concurrency._straggler import Straggler, frame_of_coroutine, frame_of_thread
 from loopctl.errors import UsageError
 
-__all__ = ["ForeignWork", "TaskWork", "ThreadWork", "Work", "forget_task", "spawn", "work_of"]
+__all__ = ["ForeignWork", "TaskWork", "ThreadWork", "Work", "forget_task", "refuse_tasks", "spawn", "work_of"]
 
 T = TypeVar("T")
 
@@ -325,8 +326,28 @@ class ForeignWork:
         return False
 
 
+_refusals: list[str] = []
+
+
+@contextlib.contextmanager
+def refuse_tasks(why: str) -> Iterator[None]:
+    """Refuse, inside of the block and with the text *why*, to make a task: nothing of loopctl can begin."""
+    _refusals.append(why)
+    try:
+        yield
+    finally:
+        _refusals.remove(why)
+
+
 def spawn(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, name: str) -> asyncio.Task[T]:
-    """Make a task that never begins before the loop's next turn, whatever the loop's task factory is."""
+    """Make a task that never begins before the loop's next turn, whatever the loop's task factory is.
+
+    Raises:
+        UsageError: It is not the time for it: see `refuse_tasks`.
+    """
+    if _refusals:
+        coroutine.close()
+        raise UsageError(_refusals[-1])
     return asyncio.Task(coroutine, loop=loop, name=name)
 
 

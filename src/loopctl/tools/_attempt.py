@@ -231,11 +231,10 @@ class Attempt:
         own = () if state.tool.timeout is None else (TimeLimit(state.tool.timeout),)
         limit = least((*own, *context.limits), state.timeouts)
         started = epoch()
-        keep = functools.partial(self._keep, resources)
-        context._commands.keep = keep
+        context._commands.keep = functools.partial(self._keep, resources, f"command of {state.call.name}")
         ending = await self._supervise(bound, context, limit)
         if ending.straggler is not None:
-            keep(ending.straggler)
+            self._keep(resources, state.call.name, ending.straggler)
         let_go(resources, into)
         if ending.stopped_by == "timeout" and ending.how != "returned":
             assert limit is not None
@@ -297,10 +296,10 @@ class Attempt:
             self._caught = ending.at
         ending.raise_if_stopped()
 
-    def _keep(self, resources: frozenset[str], straggler: Straggler) -> None:
+    def _keep(self, resources: frozenset[str], name: str, straggler: Straggler) -> None:
         """Note work of the tool that goes on, and keep what it touches from others until it has ended."""
         self._is_running = True
-        self._abandon(straggler, self._state.call.name)
+        self._abandon(straggler, name)
         hold(resources, straggler, self._state.into.held)
 
     def _abandon(self, straggler: Straggler | None, name: str) -> None:

@@ -1,8 +1,4 @@
-"""`@tool`: from a function to a `Tool`.
-
-Invariant: an option that this version does not have yet accepts only its default, so that nobody relies on a promise
-that is not kept.
-"""
+"""`@tool`: from a function to a `Tool`."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from loopctl.concurrency import check_seconds
-from loopctl.errors import LoopError, UsageError
+from loopctl.errors import UsageError
 from loopctl.tools._limit import check_limit
 from loopctl.tools._tool import Resource, Tool, names_of
 
@@ -21,7 +17,7 @@ R = TypeVar("R")
 
 
 class ToolOptions(TypedDict, total=False):
-    """What `tool` can be told; everything has a default. From `isolation` on, this version accepts only the default."""
+    """What `tool` can be told; everything has a default."""
 
     name: str | None
     """What the model calls it (default: the function's name)."""
@@ -38,20 +34,29 @@ class ToolOptions(TypedDict, total=False):
     approval: bool | Callable[[Mapping[str, Any]], bool]
     """`approve` of the agent must say yes before each call; or a function that says it of a call's arguments, which
     come as the model sent them (default False)."""
+    isolation: Literal["process"] | None
+    """Where it runs (default None: a task for an `async def`, else a thread): `"process"` gives each call a process of
+    its own, which can be killed. The function must be found by its name there."""
     timeout: float | None
     """Seconds that each attempt of a call may take, more than 0; then it is stopped and has failed (default None)."""
-    isolation: Literal["process"] | None
-    """Where it runs (default None: a task for an `async def`, else a thread)."""
     on_cancel: Literal["interrupt", "finish"]
     """What a cancel does to a running call (default "interrupt"): "finish" lets it go on, and records its result."""
     finish_within: float | None
     """Seconds that a call with `on_cancel="finish"` has from the cancel on; then it is abandoned (default None)."""
 
 
-_BUILT = ("name", "description", "parallel", "resource", "read_only", "approval", "timeout", "finish_within")
-_NOT_BUILT: dict[str, Any] = {
-    "isolation": None,
-}
+_PASSED_ON = (
+    "name",
+    "description",
+    "parallel",
+    "resource",
+    "read_only",
+    "approval",
+    "isolation",
+    "timeout",
+    "finish_within",
+)
+"""The options that a `Tool` is made with."""
 
 
 @overload
@@ -80,7 +85,6 @@ def tool(
 
     Raises:
         UsageError: A model could not call the function; the text names the parameter and what to write instead.
-        LoopError: An option is not built yet.
     """
     _check(options)
     if function is None:
@@ -91,17 +95,10 @@ def tool(
 
 
 def _check(options: ToolOptions) -> None:
-    for option, value in options.items():
-        if option in _BUILT or option == "on_cancel":
-            continue
-        if option not in _NOT_BUILT:
+    for option in options:
+        if option not in ToolOptions.__annotations__:
             known = ", ".join(ToolOptions.__annotations__)
             raise UsageError(f"@tool has no option {option!r}: it has {known}.")
-        if value != _NOT_BUILT[option]:
-            raise LoopError(
-                f"@tool({option}={value!r}) is not built yet in this version of loopctl: leave it out"
-                f" (its default is {_NOT_BUILT[option]!r})"
-            )
     _check_values(options)
 
 
@@ -115,6 +112,8 @@ def _check_values(options: ToolOptions) -> None:
         raise UsageError(f"@tool(read_only={given['read_only']!r}): give True or False.")
     if given.get("timeout") is not None:
         check_limit("@tool(timeout=…)", given["timeout"])
+    if given.get("isolation") not in (None, "process"):
+        raise UsageError(f"@tool(isolation={given['isolation']!r}): give 'process' or None.")
     resource = options.get("resource")
     if not callable(resource):
         names_of(resource, "@tool")
@@ -135,4 +134,4 @@ def _check_finish(given: Mapping[str, Any]) -> None:
 
 def _built(options: ToolOptions) -> dict[str, Any]:
     given: Mapping[str, Any] = options
-    return {option: given[option] for option in _BUILT if option in given}
+    return {option: given[option] for option in _PASSED_ON if option in given}

@@ -10,7 +10,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias
 
 from typing_extensions import ParamSpec, TypeVar
 
@@ -18,6 +18,7 @@ from loopctl.errors import UsageError
 from loopctl.model import ToolSpec
 from loopctl.tools._annotations import origin
 from loopctl.tools._arguments import bind_arguments
+from loopctl.tools._carry import check_carried
 from loopctl.tools._context import ToolContext
 from loopctl.tools._schema import read_signature
 from loopctl.tools._waves import Wish
@@ -53,6 +54,8 @@ class Tool(Generic[P, R_co]):
     """Seconds that each attempt of a call may take; None is no limit."""
     finish_within: float | None
     """Seconds in which a running call may finish after a cancel; None if a cancel interrupts it."""
+    isolation: Literal["process"] | None
+    """`"process"` if each call runs in a process of its own."""
 
     def __init__(  # noqa: PLR0913 - the options of `tool`, by name
         self,
@@ -66,6 +69,7 @@ class Tool(Generic[P, R_co]):
         read_only: bool = False,
         timeout: float | None = None,
         finish_within: float | None = None,
+        isolation: Literal["process"] | None = None,
     ) -> None:
         """Make a tool of *function*; see `tool`, which is the way to do it.
 
@@ -84,6 +88,9 @@ class Tool(Generic[P, R_co]):
         self.read_only = read_only
         self.timeout = timeout
         self.finish_within = finish_within
+        if isolation is not None:
+            check_carried(function, self.name)
+        self.isolation = isolation
         self._function = function
         self._adapter = signature.adapter
         self._context_parameter = signature.context_parameter

@@ -89,7 +89,7 @@ def test_term_comes_at_once_so_that_a_command_can_tidy_up(tmp_path: Path) -> Non
 def test_what_ignores_term_is_killed_and_no_inherited_pipe_is_waited_for(tmp_path: Path) -> None:
     """Case G2: a descendant that traps TERM and holds the pipe does not hold up the end."""
     pids = tmp_path / "pids"
-    run = stopped(f"({DEAF}) & echo $! > {pids}; echo $$ >> {pids}; echo ready; {DEAF}", grace=0.5)
+    run = stopped(f"({DEAF}) & echo $! > {pids}; echo $$ >> {pids}; echo ready; {DEAF}", grace=2)
     assert [is_alive(pid) for pid in pids_in(pids)] == [False, False]
     assert run.stragglers == ()
     assert run.tool_calls[0].status is CallStatus.INTERRUPTED
@@ -122,7 +122,7 @@ def test_without_grace_it_is_killed_and_listed_until_it_is_gone(tmp_path: Path) 
 
     run = stopped(f"echo $$ > {pids}; echo ready; {DEAF}", gone, grace=0, observers=(events.append,))
     assert [is_alive(pid) for pid in pids_in(pids)] == [False]
-    assert [(record.kind, record.name) for record in run.stragglers] == [("process", "shell")]
+    assert [(record.kind, record.name) for record in run.stragglers] == [("process", "command of shell")]
     assert len([event for event in events if isinstance(event, StragglerEnded)]) == 1
 
 
@@ -143,7 +143,7 @@ def test_an_escaped_process_is_a_straggler_of_the_run_until_it_ends(tmp_path: Pa
     escape = f"setsid sh -c 'echo $$ > {pids}; exec sleep 1000'"
     run = stopped(f"{escape} & while ! [ -s {pids} ]; do :; done; echo ready; wait", check, observers=(events.append,))
     (record,) = run.stragglers
-    assert (record.kind, record.name, record.call_id) == ("process", "shell", run.tool_calls[0].id)
+    assert (record.kind, record.name, record.call_id) == ("process", "command of shell", run.tool_calls[0].id)
     assert str(pids_in(pids)[0]) in record.where
     assert run.tool_calls[0].status is CallStatus.INTERRUPTED
     assert [type(event) for event in events if isinstance(event, StragglerEnded)] == [StragglerEnded]

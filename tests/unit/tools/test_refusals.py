@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from loopctl.errors import LoopError, UsageError
-from loopctl.tools import Tool, ToolContext, tool
+from loopctl.errors import UsageError
+from loopctl.tools import ToolContext, tool
 
 
 class Cloud:
@@ -112,23 +112,6 @@ def test_a_name_that_servers_refuse_is_refused_here(name):
 @pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 64])
 def test_a_name_that_servers_accept_is_kept(name):
     assert tool(lambda: None, name=name).name == name
-
-
-NOT_BUILT = [
-    ("isolation", None, "process"),
-]
-
-
-@pytest.mark.parametrize(("option", "default", "other"), NOT_BUILT)
-def test_an_option_that_is_not_built_takes_its_default_only(option, default, other):
-    def f(): ...
-
-    assert isinstance(tool(**{option: default})(f), Tool)
-    assert isinstance(tool(f, **{option: default}), Tool)
-    for attempt in (lambda: tool(**{option: other}), lambda: tool(f, **{option: other})):
-        with pytest.raises(LoopError, match=f"{option}=.*not built yet.*{default!r}") as caught:
-            attempt()
-        assert not isinstance(caught.value, UsageError)
 
 
 def test_an_option_that_does_not_exist_is_refused_with_those_that_do():
