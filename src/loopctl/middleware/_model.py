@@ -214,6 +214,7 @@ class Passage(AsyncIterator[Delta]):
         try:
             async for delta in stream:
                 if token.is_cancelled(at_least=Urgency.STOP):
+                    self.is_unwinding = True  # before the stream is closed, which is the first thing that follows
                     raise Cancelled(stop_reason(token))
                 patience.last = moment = now()
                 self.has_ended = self.has_ended or isinstance(delta, ReplyEnd)
