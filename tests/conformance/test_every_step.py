@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from loopctl.testing import Scenario, cancel_everywhere
-from tests.conformance.scenarios import calls, misbehaving, models
+from tests.conformance.scenarios import calls, layers, misbehaving, models
 
-SCENARIOS = {str(scenario): scenario for scenario in (*models.SCENARIOS, *calls.SCENARIOS)}
+SCENARIOS = {str(scenario): scenario for scenario in (*models.SCENARIOS, *calls.SCENARIOS, *layers.SCENARIOS)}
 MISBEHAVING = {str(scenario): scenario for scenario in misbehaving.SCENARIOS}
 
 
@@ -22,7 +22,7 @@ def _sweep(scenario: Scenario, **options) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
 def test_a_stop_at_any_step_ends_the_run_once_and_cleanly(scenario: Scenario) -> None:
-    """Case B16, Case F6, Case A1 and Case B2 at every step: cancelled or not, and nothing in between."""
+    """Case A1, Case B2, Case B16, Case F6, Case H6 and Case H16 at every step: cancelled or not, nothing in between."""
     _sweep(scenario)
 
 

@@ -36,7 +36,6 @@ _OF_CALLS = {
     Checkpoint.WAVE,
     Checkpoint.RECOVERY_WAIT,
     Checkpoint.APPROVAL,
-    Checkpoint.PIPELINE,
 }
 _OF_REQUESTS = {
     Checkpoint.SETUP,
@@ -102,19 +101,29 @@ def _the_conversation_is_well_formed(stopped: Stopped) -> Iterator[str]:
 def _nothing_is_left(stopped: Stopped) -> Iterator[str]:
     if stopped.left:
         yield f"this goes on: {', '.join(stopped.left)}"
-    for model in stopped.session.agent.models:
-        scripted = getattr(model, "_model", model)
-        if isinstance(scripted, ScriptedModel) and scripted.active:
-            yield f"{len(scripted.active)} replies of {scripted.name} are open"
     if stopped.session.agent._held:
         yield f"resources are held: {', '.join(stopped.session.agent._held)}"
+    for model in stopped.session.agent.models:
+        scripted = getattr(model, "_model", model)
+        for exchange in scripted.exchanges if isinstance(scripted, ScriptedModel) else ():
+            # How a reply that is asked for in one piece tidies up cannot be told from outside: a stop may tear it.
+            if exchange.opened_in and not exchange.finally_runs:
+                yield f"reply {exchange.number} of {scripted.name} is open"
+            elif exchange.is_streamed and not exchange.is_clean and not _is_pressed(stopped):
+                yield f"reply {exchange.number} of {scripted.name} was not closed cleanly: {exchange.ending}"
+
+
+def _is_pressed(stopped: Stopped) -> bool:
+    """Say whether work may be torn or abandoned, because it was expected or asked for."""
+    stop = stopped.stop
+    is_hard = stop is not None and (stop.grace == 0 or (stop.hand == "caller" and stop.timing == "twice"))
+    return stopped.scenario.stragglers or is_hard
 
 
 def _what_was_abandoned_was_said_to_be(stopped: Stopped) -> Iterator[str]:
-    run, stop = stopped.run, stopped.stop
+    run = stopped.run
     assert run is not None
-    is_pressed = stop is not None and (stop.grace == 0 or (stop.hand == "caller" and stop.timing == "twice"))
-    if run.stragglers and not stopped.scenario.stragglers and not is_pressed:
+    if run.stragglers and not _is_pressed(stopped):
         yield f"work was abandoned: {', '.join(straggler.name for straggler in run.stragglers)}"
 
 

@@ -83,7 +83,7 @@ def cancel_everywhere(
         timings: When.
         graces: What the agent's grace is replaced by, in seconds; None leaves it.
         is_thorough: True plays the full product of these, also what is likely to be the same. False uses the first of
-            *hands* for all of it, and the others once at every step.
+            *hands* for all of it, and the others in turn, one at each step.
 
     Returns:
         What it came to.
@@ -135,9 +135,11 @@ class _Plan:
     def from_the_loop(self, steps: int) -> Iterator[Stop]:
         """Give the stops at every step."""
         for step, grace in itertools.product(range(steps), self.graces):
-            for hand in self.hands:
-                timings = self.timings if self.is_thorough or hand == self.hands[0] else self.timings[:1]
-                yield from (Stop(step, hand, "loop", timing, grace) for timing in timings)
+            for hand, timing in itertools.product(self._hands, self.timings):
+                yield Stop(step, hand, "loop", timing, grace)
+            others = [hand for hand in self.hands if hand not in self._hands]
+            if others:
+                yield Stop(step, others[step % len(others)], "loop", self.timings[0], grace)
 
     def from_elsewhere(self, steps: Iterable[int]) -> Iterator[Stop]:
         """Give the stops of other tasks and threads."""
@@ -201,7 +203,7 @@ class _Sweeper:
 
     def _calls(self, sources: Sequence[Source]) -> dict[Source, int]:
         counted = dict(self._whole.calls)
-        if "middleware" in sources and counted["tool"]:
+        if "middleware" in sources:
             layered = play(self._scenario, Stop(-1, source="middleware"))
             counted["middleware"] = layered.calls["middleware"]
         return {source: counted[source] for source in sources if source in INSIDE}

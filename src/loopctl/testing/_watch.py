@@ -12,12 +12,12 @@ from typing import Any
 
 from loopctl.driver import Session
 from loopctl.messages import ToolCall
-from loopctl.middleware import CallNext, ToolOutcome
+from loopctl.middleware import CallNext, ModelNext, ToolOutcome
 from loopctl.model import Delta, Model, ModelRequest
 from loopctl.observers import check_observers
 from loopctl.record import Event, RunEnded
 from loopctl.testing._scenario import Source
-from loopctl.tools import Tool, ToolContext, ToolRegistry
+from loopctl.tools import CallContext, Tool, ToolContext, ToolRegistry
 
 __all__ = ["Watch"]
 
@@ -47,8 +47,9 @@ class Watch:
         agent.tools = ToolRegistry(_WatchedTool(tool, self) for tool in agent.tools.values())
         agent.observers = check_observers((*agent.observers, self._observe))
         if is_layered:
-            layers = agent.middleware
-            agent.middleware = replace(layers, around_tools=(*layers.around_tools, _WatchedCalls(self)))
+            layers, calls = agent.middleware, _WatchedCalls(self)
+            around_tools, around_models = (*layers.around_tools, calls), (*layers.around_models, calls)
+            agent.middleware = replace(layers, around_tools=around_tools, around_models=around_models)
 
     def begins(self, source: Source) -> int:
         """Note a call from inside; give its number."""
@@ -130,8 +131,14 @@ class _WatchedCalls:
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
 
-    async def tool_call(self, call: ToolCall, ctx: ToolContext, call_next: CallNext) -> ToolOutcome:  # noqa: ARG002
+    async def tool_call(self, call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolOutcome:  # noqa: ARG002
         number = self._watch.begins("middleware")
         outcome = await call_next(call)
         self._watch.ends("middleware", number)
         return outcome
+
+    async def model_call(self, request: ModelRequest, call_next: ModelNext) -> AsyncIterator[Delta]:
+        number = self._watch.begins("middleware")
+        async for delta in call_next(request):
+            yield delta
+        self._watch.ends("middleware", number)

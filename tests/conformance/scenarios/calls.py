@@ -8,7 +8,6 @@ from typing import Any
 
 from loopctl import Agent, Checkpoint, RunConfig, Session, Tool, ToolContext
 from loopctl.messages import ToolCall
-from loopctl.middleware import CallNext, OutputLimit, Redact, Timeout, ToolOutcome
 from loopctl.record import ToolStarted
 from loopctl.recovery import RetryCall, ToolRecovery
 from loopctl.testing import Scenario, Stopped, call, say
@@ -94,51 +93,6 @@ def approval_swallowed() -> Session:
     return _session(ASKED, _calls(("note", "1"), ("note", "2")), approve=deaf_person)
 
 
-class Pause:
-    """Works before and after each call."""
-
-    async def tool_call(self, wanted: ToolCall, ctx: ToolContext, call_next: CallNext) -> ToolOutcome:
-        """Pass it on, slowly."""
-        await asyncio.sleep(0.5)
-        outcome = await call_next(wanted)
-        await asyncio.sleep(0.5)
-        return outcome
-
-
-class Deaf:
-    """Swallows the cancel that comes while it waits for the call."""
-
-    async def tool_call(self, wanted: ToolCall, ctx: ToolContext, call_next: CallNext) -> ToolOutcome:
-        """Pass it on, and answer whatever came of it."""
-        try:
-            return await call_next(wanted)
-        except asyncio.CancelledError:
-            return ToolOutcome.failed("swallowed")
-
-
-class Broken:
-    """Fails after each call."""
-
-    async def tool_call(self, wanted: ToolCall, ctx: ToolContext, call_next: CallNext) -> ToolOutcome:
-        """Pass it on, and raise."""
-        await call_next(wanted)
-        raise OSError("the audit log is full")
-
-
-def layers() -> Session:
-    stack = [Redact(["1"]), OutputLimit(100), Pause()]
-    return _session(PLAIN, _calls(("note", "1"), ("slow_thread", "2"), ("clean", "3")), middleware=stack)
-
-
-def layers_that_misbehave() -> Session:
-    return _session(PLAIN, _calls(("note", "1"), ("clean", "2")), middleware=[Deaf(), Broken()])
-
-
-def time_limits() -> Session:
-    stack = [Timeout(0.7)]
-    return _session(PLAIN, _calls(("note", "1"), ("clean", "2"), ("deaf", "3")), middleware=stack)
-
-
 def failing_observers() -> Session:
     def fails(event: object) -> None:
         raise OSError("the log is full")
@@ -167,8 +121,5 @@ SCENARIOS = (
     Scenario(wave_with_retries, then=THEN, catches=frozenset({C.TOOL_CALL, C.RECOVERY_WAIT}), check=_CHECK),
     Scenario(approval, then=THEN, catches=frozenset({C.APPROVAL, C.TOOL_CALL}), check=_CHECK),
     Scenario(approval_swallowed, then=THEN, catches=frozenset({C.APPROVAL, C.TOOL_CALL}), check=_CHECK),
-    Scenario(layers, then=THEN, stragglers=True, catches=frozenset({C.PIPELINE, C.TOOL_CALL}), check=_CHECK),
-    Scenario(layers_that_misbehave, then=THEN, catches=frozenset({C.TOOL_CALL})),
-    Scenario(time_limits, then=THEN, catches=frozenset({C.TOOL_CALL})),
     Scenario(failing_observers, then=THEN),
 )
