@@ -102,3 +102,35 @@ def test_a_fork_does_not_hold_what_its_parent_held(tmp_path):
     while not seen.exists() and time.monotonic() < until:
         time.sleep(0.01)
     assert seen.read_text() == "unknown"
+
+
+BUSY = """
+import sys
+from loopctl.store import Ledger
+ledger = Ledger(sys.argv[1])
+def live():
+    ledger.unknown()
+    ledger.once("other", list)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    return "paid"
+ledger.once("live", live)
+"""
+
+
+def time_out():
+    raise TimeoutError
+
+
+def test_a_process_that_looks_around_while_it_does_something_still_holds_it(tmp_path):
+    """The system drops the locks of a process with any descriptor of the file that it closes."""
+    ledger = Ledger(tmp_path / "store.sqlite")
+    with pytest.raises(TimeoutError):
+        ledger.once("dead", time_out)
+    busy = subprocess.Popen(
+        [sys.executable, "-c", BUSY, ledger.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert busy.stdout.readline() == "ready\n"
+    assert [ledger.get(key).state for key in ("dead", "other", "live")] == ["unknown", "done", "in_progress"]
+    busy.communicate("go\n", timeout=50)
+    assert ledger.get("live").result == "paid"
