@@ -104,6 +104,41 @@ def test_a_process_with_a_stubborn_tool_ends_when_main_returns() -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.parametrize("runner", ["asyncio.run", "loopctl.run"])
+def test_a_program_with_a_loop_of_its_own_ends_when_main_returns_whatever_was_abandoned(runner: str) -> None:
+    """Also under plain `asyncio.run`, which waits for every task that it knows: it does not know the stragglers."""
+    done = program(
+        f"""
+        def block() -> str:
+            "Block a thread."
+            time.sleep(30)
+            return "late"
+
+        async def refuse() -> str:
+            "Refuse."
+            while True:
+                try:
+                    await asyncio.sleep(30)
+                except asyncio.CancelledError:
+                    pass
+
+        async def main():
+            for tool in (block, refuse):
+                agent = Agent(ScriptedModel([call(tool.__name__, {{}})]), [tool], config=RunConfig(grace=0.1))
+                handle = agent.session().start("go")
+                asyncio.get_running_loop().call_later(0.2, handle.cancel)
+                print([straggler.name for straggler in (await handle).stragglers])
+
+        started = time.monotonic()
+        {runner}(main())
+        print(time.monotonic() - started < 15)
+        """
+    )
+    assert done.stdout.splitlines() == ["['block']", "['refuse']", "True"]
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
 def test_ctrl_c_stops_run_sync_then_abandons_then_leaves() -> None:
     """Case L5: one press stops, the second abandons, the third leaves with KeyboardInterrupt; no traceback."""
     done = program(
