@@ -22,6 +22,8 @@ _T = TypeVar("_T")
 
 _WIND_DOWN = 60.0
 """Virtual seconds that cancelled leftovers have to end; they cost no real time."""
+_TURNS = 64
+"""Turns of the loop for what is ready when all else has ended."""
 _BURIALS = 32
 """How often a coroutine that refuses to be closed is asked again."""
 
@@ -86,6 +88,7 @@ def _close(loop: VirtualLoop, *, is_waiting: bool) -> list[str]:
         left = _stop_tasks(loop, asyncio.all_tasks(loop))
         left += _stop_tasks(loop, asyncio.all_tasks(loop))  # what the first round's cleanup has started
         left += _stop_generators(loop)
+        _finish_what_is_ready(loop)
         if is_waiting:
             left += _wait_for_threads(loop)
         return left
@@ -121,6 +124,16 @@ def _stop_generators(loop: VirtualLoop) -> list[str]:
     stuck = asyncio.all_tasks(loop) - {closing}
     places = [f"an asynchronous generator that is being closed hangs at {task_place(task)}" for task in stuck]
     return [*places, *_stop_tasks(loop, stuck | {closing})]
+
+
+def _finish_what_is_ready(loop: VirtualLoop) -> None:
+    """Take the turns that are left: work that its run abandoned is no task of the loop's, and may be about to end."""
+    with suppress(SimulationError):
+        for _ in range(_TURNS):
+            if not loop._ready:
+                return
+            loop.call_soon(loop.stop)
+            loop.run_forever()
 
 
 def _settle(loop: VirtualLoop, tasks: set[asyncio.Task[Any]]) -> None:

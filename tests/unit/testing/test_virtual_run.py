@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from loopctl.testing import Deadlock, Leftovers, VirtualLoop, virtual_run
+from loopctl import Cancelled, CancelSignal, race
+from loopctl.testing import Deadlock, Leftovers, VirtualLoop, swallow_always, virtual_run
 
 
 def test_it_returns_what_main_returns_and_closes_the_loop():
@@ -297,3 +298,17 @@ def test_the_context_of_the_caller_is_seen_inside():
         return variable.get()
 
     assert virtual_run(main) == "outside"
+
+
+def test_abandoned_work_that_is_let_go_at_the_last_moment_still_ends():
+    probe = swallow_always()
+
+    async def main():
+        signal = CancelSignal()
+        asyncio.get_running_loop().call_later(1, signal.cancel)
+        with pytest.raises(Cancelled):
+            await race(probe.function(), signal, grace=0)
+        probe.release()
+
+    virtual_run(main)
+    assert probe.ended == 1
