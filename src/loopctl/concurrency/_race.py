@@ -240,6 +240,7 @@ async def supervise(
     grace: Grace,
     at: Checkpoint | None = None,
     patience: Patience | None = None,
+    refused_from: Urgency | None = None,
 ) -> Ending:
     """Do *work* unless *token* fires first, and say how it ended.
 
@@ -248,6 +249,8 @@ async def supervise(
         token: What may stop it.
         grace: How long pressed work may take to unwind.
         at: The checkpoint that this wait is; it says from which urgency the token acts.
+        refused_from: The urgency from which *work* is not begun; None is what the checkpoint says. Work inside of other
+            work that a drain lets finish is begun up to STOP.
         patience: Time limits; passing one presses the work as a cancel does, but a cancel wins over it.
 
     Returns:
@@ -257,7 +260,7 @@ async def supervise(
         A checkpoint. If the host task is cancelled the work gets the same bounded treatment and the error is in
         `Ending.host_error`, for the caller to raise after it has recorded what there is.
     """
-    refused_from = refuses_from(at)
+    refused_from = refused_from or refuses_from(at)
     if token.is_cancelled(at_least=refused_from):
         work.discard()
         return Ending("not_started", stopped_by="signal", reason=stop_reason(token), at=at)

@@ -27,7 +27,7 @@ from loopctl.concurrency import (
     supervise,
 )
 from loopctl.errors import LoopError, ToolError, UsageError
-from loopctl.record import Checkpoint
+from loopctl.record import Checkpoint, Urgency
 
 __all__ = ["Commands", "Output", "ProcessOptions", "ProcessResult", "ended_with"]
 
@@ -111,6 +111,7 @@ class Commands:
             token,
             grace=Grace(self.grace),
             at=Checkpoint.TOOL_CALL,
+            refused_from=Urgency.STOP,
             patience=None if timeout is None else Patience(total=check_seconds("timeout", timeout)),
         )
         if ending.stopped_by is not None and work.is_left():

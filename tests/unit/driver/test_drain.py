@@ -103,6 +103,29 @@ def test_an_attempt_that_fails_is_not_tried_again() -> None:
     assert len(model.requests) == 1
 
 
+def test_a_tool_in_flight_may_still_begin_what_it_needs_to_finish() -> None:
+    @tool
+    async def build(ctx: ToolContext) -> str:
+        """Run two commands."""
+        await ctx.run_process(["true"])
+        ctx.progress("half")
+        await ctx.cancelled()
+        return f"{(await ctx.run_process(['echo', 'finished'])).stdout}"
+
+    session = Agent(ScriptedModel([call("build", {})], "never"), [build]).session()
+
+    async def main() -> Run:
+        handle = session.start("go")
+        async for event in handle:
+            if isinstance(event, ToolProgress):
+                handle.cancel(urgency=DRAIN)
+        return await handle
+
+    run = asyncio.run(main())
+    assert run.outcome == "cancelled"
+    assert (run.tool_calls[0].status, run.tool_calls[0].result) == (CallStatus.COMPLETED, "finished\n")
+
+
 def test_a_stronger_cancel_stops_what_was_being_finished() -> None:
     session = session_of(ScriptedModel([say("one"), stall()], "next"))
     run, _, ended_at = drained_after(1, session, lambda: session.signal.cancel("enough", urgency=STOP))
