@@ -56,7 +56,8 @@ class ModelFailed:
     can_rescue: bool = False
     """True if the request was streamed and its model can be asked without streaming."""
     is_misuse: bool = False
-    """True if the configuration is wrong: nothing else is tried, and no model is to blame."""
+    """True if the configuration is wrong, or a middleware failed or said no: nothing else is tried, and no model is to
+    blame."""
     moment: Moment = field(default_factory=Moment)
 
 

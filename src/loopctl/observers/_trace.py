@@ -47,6 +47,7 @@ from loopctl.record import (
     Turn,
     TurnEnded,
     TurnStarted,
+    WaitStarted,
 )
 
 __all__ = ["RunTrace"]
@@ -107,8 +108,8 @@ class RunTrace:
         match event:
             case TurnStarted():
                 self._start_chat(event)
-            case AttemptReset():
-                self._reset_chat()
+            case AttemptReset() | WaitStarted():
+                self._note_in_chat(event)
             case ToolStarted():
                 self._start_call(event)
             case ApprovalRequested():
@@ -155,10 +156,17 @@ class RunTrace:
         for over in waiting:
             self._end_waiting(over, None, now)
 
-    def _reset_chat(self) -> None:
-        if self._chat is not None:
-            self._chat.attempts += 1
-            self._chat.span.add_event("loopctl.attempt_reset", timestamp=self._at(monotonic()))
+    def _note_in_chat(self, event: AttemptReset | WaitStarted) -> None:
+        if self._chat is None:
+            return
+        at = self._at(monotonic())
+        match event:
+            case AttemptReset():
+                self._chat.attempts += 1
+                self._chat.span.add_event("loopctl.attempt_reset", timestamp=at)
+            case WaitStarted():
+                seconds = {} if event.seconds is None else {"loopctl.wait.seconds": event.seconds}
+                self._chat.span.add_event("loopctl.wait_started", {"loopctl.wait.why": event.why, **seconds}, at)
 
     def _start_call(self, event: ToolStarted) -> None:
         now = monotonic()

@@ -10,7 +10,7 @@ from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 
 from loopctl.errors import LoopError, ModelError
 from loopctl.messages import Usage
-from loopctl.record import AttemptReset, CallStatus, Checkpoint
+from loopctl.record import AttemptReset, CallStatus, Checkpoint, WaitStarted
 from tests.unit.observers.events import (
     a_call,
     a_run,
@@ -239,6 +239,16 @@ def test_lost_attempts_are_events_of_the_reply_that_came_after_all():
     assert [event.name for event in chat.events] == ["loopctl.attempt_reset"] * 2
     assert chat.attributes["loopctl.chat.attempts"] == 3
     assert looks_unbroken(chat)
+
+
+def test_a_wait_before_a_request_is_an_event_of_its_reply():
+    waits = [WaitStarted(5.0, "rate_limit", run_id="run_1"), WaitStarted(None, "gate", run_id="run_1")]
+    chat = Exported().feed([began(), asked(), *waits, answered(), ended(a_run())]).span(CHAT)
+    assert [(event.name, dict(event.attributes)) for event in chat.events] == [
+        ("loopctl.wait_started", {"loopctl.wait.why": "rate_limit", "loopctl.wait.seconds": 5.0}),
+        ("loopctl.wait_started", {"loopctl.wait.why": "gate"}),
+    ]
+    assert chat.attributes["loopctl.chat.attempts"] == 1
 
 
 def test_a_reply_that_was_given_up_while_the_run_went_on_is_an_error_of_its_own():
