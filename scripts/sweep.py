@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib import import_module
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -22,9 +23,8 @@ GRACES = (None, 0.0, 30.0)
 
 def scenarios() -> dict[str, Scenario]:
     """Give every scenario by its name."""
-    from tests.conformance.scenarios import SCENARIOS
-
-    return {str(scenario): scenario for scenario in SCENARIOS}
+    found: tuple[Scenario, ...] = import_module("tests.conformance.scenarios").SCENARIOS
+    return {str(scenario): scenario for scenario in found}
 
 
 def sweep(name: str) -> tuple[bool, str, int]:

@@ -8,9 +8,12 @@ from __future__ import annotations
 import pytest
 
 from loopctl.testing import Scenario, cancel_everywhere
-from tests.conformance.scenarios import calls, layers, misbehaving, models
+from tests.conformance.scenarios import calls, layers, misbehaving, models, observed
 
-SCENARIOS = {str(scenario): scenario for scenario in (*models.SCENARIOS, *calls.SCENARIOS, *layers.SCENARIOS)}
+SCENARIOS = {
+    str(scenario): scenario
+    for scenario in (*models.SCENARIOS, *calls.SCENARIOS, *layers.SCENARIOS, *observed.SCENARIOS)
+}
 MISBEHAVING = {str(scenario): scenario for scenario in misbehaving.SCENARIOS}
 
 
@@ -22,7 +25,7 @@ def _sweep(scenario: Scenario, **options) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
 def test_a_stop_at_any_step_ends_the_run_once_and_cleanly(scenario: Scenario) -> None:
-    """Case A1, Case B2, Case B16, Case F6, Case H6 and Case H16 at every step: cancelled or not, nothing in between."""
+    """Case A1, Case B2, Case B16, Case F6, Case H6, Case H16 and Case K1 at every step."""
     _sweep(scenario)
 
 

@@ -1,5 +1,5 @@
 """The scenarios of the sweep: runs in which something happens that a stop may meet."""
 
-from tests.conformance.scenarios import calls, layers, misbehaving, models
+from tests.conformance.scenarios import calls, layers, misbehaving, models, observed
 
-SCENARIOS = (*models.SCENARIOS, *calls.SCENARIOS, *layers.SCENARIOS, *misbehaving.SCENARIOS)
+SCENARIOS = (*models.SCENARIOS, *calls.SCENARIOS, *layers.SCENARIOS, *observed.SCENARIOS, *misbehaving.SCENARIOS)
