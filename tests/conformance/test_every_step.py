@@ -10,6 +10,8 @@ import pytest
 from loopctl.testing import Scenario, cancel_everywhere
 from tests.conformance.scenarios import calls, layers, misbehaving, models, observed
 
+pytestmark = pytest.mark.timeout(240)  # some hundred runs each: seconds, but not on a machine that is busy
+
 SCENARIOS = {
     str(scenario): scenario
     for scenario in (*models.SCENARIOS, *calls.SCENARIOS, *layers.SCENARIOS, *observed.SCENARIOS)
@@ -32,4 +34,4 @@ def test_a_stop_at_any_step_ends_the_run_once_and_cleanly(scenario: Scenario) ->
 @pytest.mark.parametrize("scenario", MISBEHAVING.values(), ids=MISBEHAVING)
 def test_a_tool_that_misbehaves_breaks_no_promise_at_any_step(scenario: Scenario) -> None:
     """Case B16 at every step: whatever a tool does with the cancel, the run ends within the grace."""
-    _sweep(scenario, hands=["session", "caller"])
+    _sweep(scenario, hands=["session", "caller"], timings=["before", "at"])
