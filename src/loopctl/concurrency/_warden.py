@@ -80,7 +80,10 @@ class Warden:
         self._listen()
         self._is_subreaper = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         self._read_spec()
-        if self._is_orphan or self._is_stopped_early():
+        if self._is_orphan:
+            return
+        if self._is_stopped_early():
+            self._tell("gone")
             return
         self._start()
         while self._has_children and time.monotonic() < self._orphan_until:
@@ -120,7 +123,7 @@ class Warden:
         self._received = self._received[end:]
 
     def _is_stopped_early(self) -> bool:
-        """Look, without waiting, whether the command is still wanted."""
+        """Look, without waiting, whether the command is not wanted any more."""
         for descriptor, _ in self._poll.poll(0):
             if descriptor == self._control:
                 self._receive()
@@ -154,8 +157,11 @@ class Warden:
             self._tell("failed " + problem.decode())
 
     def _wait(self) -> None:
+        now = time.monotonic()
         due = min(self._term_at, self._kill_at, self._tell_at)
-        seconds = None if due == _NEVER else max(0.0, due - time.monotonic()) * 1000
+        if self._has_exited and not self._is_subreaper:  # nobody tells us of the end of the others
+            due = min(due, now + RETRY)
+        seconds = None if due == _NEVER else max(0.0, due - now) * 1000
         for descriptor, _ in self._poll.poll(seconds):
             if descriptor == self._control:
                 self._receive()

@@ -67,6 +67,19 @@ def test_an_async_function_unwinds_and_knows_the_reason(tmp_path: Path) -> None:
     assert run.tool_calls[0].status is CallStatus.INTERRUPTED
 
 
+def test_a_stop_while_the_process_is_being_made_is_no_failure(tmp_path: Path) -> None:
+    async def main() -> Run:
+        model = ScriptedModel([call("poll", {"path": str(tmp_path / "pid")})], [say("done")])
+        handle = Agent(model, [poll]).session().start("go")
+        await comes(children)
+        handle.cancel("never mind")
+        return await handle
+
+    run = asyncio.run(main())
+    assert run.tool_calls[0].status in (CallStatus.NOT_STARTED, CallStatus.INTERRUPTED, CallStatus.ABANDONED)
+    assert run.tool_calls[0].result is None
+
+
 def test_a_time_limit_ends_it_and_the_run_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "pid"
 

@@ -217,6 +217,22 @@ def test_a_command_whose_warden_is_killed_is_killed_and_said_to_have_failed(tmp_
     assert "ended from outside" in (run.tool_calls[0].result or "")
 
 
+def test_a_stop_before_it_has_begun_leaves_it_unbegun(tmp_path: Path) -> None:
+    """The cancel is there before the warden is: it reads both at once."""
+    made = tmp_path / "made"
+
+    async def main() -> None:
+        stop = CancelSignal()
+        context = ToolContext("call_1", "shell", stop.token)
+        asyncio.get_running_loop().call_soon(stop.cancel, "never mind")
+        with pytest.raises(Cancelled, match="never mind") as caught:
+            await context.run_process(["touch", str(made)])
+        assert caught.value.__cause__ is None
+
+    asyncio.run(main())
+    assert not made.exists()
+
+
 def test_a_stop_without_the_engine_ends_the_command_too(tmp_path: Path) -> None:
     """No task is cancelled here: the signal alone does it."""
     pids = tmp_path / "pids"
