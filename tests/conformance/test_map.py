@@ -39,6 +39,7 @@ ALLOWED = {
     "middleware/_permission.py Permission.tool_call: call_next(call)": "a layer, inside the child of its pipeline",
     "middleware/_timeout.py Timeout.tool_call: call_next(call)": "a layer, inside the child of its pipeline",
     "tools/_context.py ToolContext.cancelled: self.signal.notified()": "the tool's own wait, inside its child",
+    "tools/_pipeline.py _Core.end: self._over": "the end of what a layer left running, which is bounded by itself",
     "tools/_pipeline.py _begin: rest(call)": "the outermost layer, inside the child of its pipeline",
     "tools/_pipeline.py _Layer._outcome: self._rest(call)": "the next layer, inside the child of the pipeline",
     "tools/_pipeline.py _Layer._outcome: given": "a layer, inside the child of its pipeline",

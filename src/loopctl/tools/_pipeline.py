@@ -103,14 +103,15 @@ async def run_layers(
     rest: CallNext = core
     for layer in reversed(layers):
         rest = _Layer(layer, call, context, rest)
-    work = _Pipeline(core, _begin(rest, call), f"loopctl middleware of {call.name}")
-    ending = await supervise(work, context.signal, grace=grace, at=Checkpoint.PIPELINE)
-    core.close()
-    return ending
+    work = _Pipeline(core, _begin(rest, core, call), f"loopctl middleware of {call.name}")
+    return await supervise(work, context.signal, grace=grace, at=Checkpoint.PIPELINE)
 
 
-async def _begin(rest: CallNext, call: ToolCall) -> ToolOutcome:
-    return await rest(call)
+async def _begin(rest: CallNext, core: _Core, call: ToolCall) -> ToolOutcome:
+    try:
+        return await rest(call)
+    finally:  # a layer that has put the rest into a task of its own may have gone on without it
+        await core.end()
 
 
 def outcome_of(ending: Ending) -> ToolOutcome:
@@ -141,15 +142,16 @@ class _Pipeline(TaskWork):
 class _Core:
     """The innermost part: begun once, and neither after a cancel nor after the layers have ended."""
 
-    __slots__ = ("_call", "_do", "_is_closed", "_refused", "_release", "_task")
+    __slots__ = ("_asked", "_call", "_do", "_is_closed", "_over", "_pressed", "_refused", "_release", "_task")
 
     def __init__(self, call: ToolCall, do: CallNext) -> None:
         self._call = call
         self._do = do
         self._is_closed = False
-        self._refused = 0
+        self._asked = self._pressed = self._refused = 0
         self._task: asyncio.Task[Any] | None = None
         self._release: Callable[[], None] | None = None
+        self._over: asyncio.Future[None] | None = None
 
     async def __call__(self, call: ToolCall) -> ToolOutcome:
         call = _stamped(call, self._call)
@@ -168,18 +170,34 @@ class _Core:
             self._task = None
             if self._release is not None:
                 asyncio.get_running_loop().call_soon(self._release)
-
-    def close(self) -> None:
-        """Begin nothing any more."""
-        self._is_closed = True
+            if self._over is not None:
+                self._over.set_result(None)
 
     def interrupt(self) -> bool:
         """Press what runs, in whatever task a layer runs it; False if nothing does."""
-        self.close()
+        self._is_closed = True
         if self._task is None:
             return False
-        self._task.cancel()
+        self._asked += 1
+        if self._asked > self._pressed:  # twice would take the grace away
+            self._press(self._task)
         return True
+
+    def _press(self, task: asyncio.Task[Any]) -> None:
+        self._pressed += 1
+        task.cancel()
+
+    async def end(self) -> None:
+        """Let nothing run on: what runs is pressed, and bounded by itself.
+
+        Cancellation:
+            Goes to what runs.
+        """
+        self._is_closed = True
+        if self._task is not None:
+            self._press(self._task)
+            self._over = asyncio.get_running_loop().create_future()
+            await self._over
 
     def hold(self, release: Callable[[], None]) -> bool:
         """True if something runs, which is bounded by itself; *release* is called when it has ended."""

@@ -100,6 +100,13 @@ def test_a_call_that_somebody_says_yes_to_is_asked_about_each_time(is_outside: b
     assert ends(run) == [("completed", 1), ("completed", 1)]
 
 
+def test_memory_does_not_answer_where_somebody_is_to_be_asked() -> None:
+    verdicts = iter(["allow", "ask"])
+    rules: Any = {"read": lambda _: next(verdicts)}
+    run = Setup([Permission(rules), Memoize()], [once(), once()], [read], agent={"approve": yes}).run()
+    assert ends(run) == [("completed", 1), ("completed", 1)]
+
+
 def test_a_tool_that_may_change_something_is_never_remembered_and_empties_the_memory() -> None:
     run = run_of(Memoize(), once(), call("write"), call("write"), once())
     assert READ == ["a", "write", "write", "a"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
-from loopctl import Run, Urgency
+from loopctl import Run, Urgency, UsageError, tool
 from loopctl.middleware import CallNext, ToolOutcome
 from loopctl.testing import call, swallow_always, virtual_run
 from tests.unit.middleware.layers import SEEN, Layer, Own, Setup, ends, run_with
@@ -42,8 +43,9 @@ def test_a_stop_names_the_innermost_wait(stop_at: float, checkpoint: str, end: A
 )
 def test_a_drain_lets_the_layers_finish_and_begins_no_tool(stop_at: float, checkpoint: str, end: Any) -> None:
     calls = [call("nap", {"seconds": 1}), call("nap")]
-    run = Setup([Layer("a", 1, 1)], calls, stop_at=stop_at, urgency=Urgency.DRAIN).run()
+    run = Setup([Layer("o"), Layer("a", 1, 1)], calls, stop_at=stop_at, urgency=Urgency.DRAIN).run()
     assert (caught(run), ends(run)) == (checkpoint, [end, ("not_started", 0)])
+    assert ("-o" in SEEN) == (end[1] == 1), "the stop of the tool goes through the layers as what it is"
 
 
 async def swallow(call_: Any, ctx: Any, call_next: Any) -> ToolOutcome:
@@ -61,6 +63,74 @@ def test_a_layer_that_swallows_the_cancel_is_caught(urgency: Urgency) -> None:
     assert caught(run) == "TOOL_CALL"
     assert ends(run) == [("not_started", 0) if before else ("interrupted", 1)]
     assert run.tool_calls[0].result is None
+
+
+def test_a_layer_that_goes_on_after_the_cancel_reaches_nothing() -> None:
+    async def go_on(call_: Any, ctx: Any, call_next: CallNext) -> ToolOutcome:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(5)
+        return await call_next(call_)
+
+    run = Setup([Own(go_on)], stop_at=1).run()
+    assert (caught(run), ends(run), SEEN) == ("PIPELINE", [("not_started", 0)], [])
+
+
+@tool
+async def tidy() -> None:
+    """Take a while to stop."""
+    SEEN.append("tool")
+    try:
+        await asyncio.sleep(50)
+    finally:
+        await asyncio.sleep(0.5)
+        SEEN.append("tidied")
+
+
+def test_a_tool_in_a_shielded_task_of_a_layer_is_stopped_all_the_same() -> None:
+    async def shield(call_: Any, ctx: Any, call_next: Any) -> ToolOutcome:
+        return await asyncio.shield(asyncio.create_task(call_next(call_)))  # type: ignore[no-any-return]
+
+    run = Setup([Own(shield), Layer("a")], [call("tidy")], [tidy], stop_at=1).run()
+    assert (caught(run), ends(run), SEEN) == ("TOOL_CALL", [("interrupted", 1)], ["+a", "tool", "tidied"])
+
+
+@pytest.mark.parametrize("stop_at", [None, 1.25])
+def test_a_layer_that_goes_on_without_the_tool_leaves_none_running(stop_at: float | None) -> None:
+    async def lose_patience(call_: Any, ctx: Any, call_next: Any) -> ToolOutcome:
+        await asyncio.wait({asyncio.create_task(call_next(call_))}, timeout=1)
+        return ToolOutcome.failed("too slow")
+
+    run = Setup([Own(lose_patience)], [call("tidy")], [tidy], stop_at=stop_at).run()
+    assert SEEN == ["tool", "tidied"]
+    if stop_at is None:
+        assert (ends(run), run.tool_calls[0].result) == ([("failed", 1)], "too slow")
+    else:
+        assert ends(run) == [("interrupted", 1)]
+
+
+def test_call_next_is_of_no_use_after_the_layer_has_returned() -> None:
+    errors = []
+
+    async def too_late(call_next: Any, call_: Any) -> None:
+        await asyncio.sleep(1)
+        with pytest.raises(UsageError) as caught:
+            await call_next(call_)
+        errors.append(str(caught.value))
+
+    async def keep(call_: Any, ctx: Any, call_next: Any) -> ToolOutcome:
+        tasks.append(asyncio.create_task(too_late(call_next, call_)))
+        return ToolOutcome.completed("")
+
+    tasks: list[Any] = []
+
+    async def main() -> Run:
+        run = await Setup([Own(keep)]).go()
+        await asyncio.wait(tasks)
+        return run
+
+    run = virtual_run(main)
+    assert (ends(run), SEEN) == ([("completed", 0)], [])
+    assert "called once, before the middleware returns" in errors[0]
 
 
 @pytest.mark.parametrize("kind", [Exception, BaseException])
