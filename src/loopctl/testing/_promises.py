@@ -103,6 +103,8 @@ def _nothing_is_left(stopped: Stopped) -> Iterator[str]:
         yield f"this goes on: {', '.join(stopped.left)}"
     if stopped.session.agent._held:
         yield f"resources are held: {', '.join(stopped.session.agent._held)}"
+    if stopped.late and not _is_pressed(stopped):
+        yield f"{stopped.late} events came after the end"
     for model in stopped.session.agent.models:
         scripted = getattr(model, "_model", model)
         for exchange in scripted.exchanges if isinstance(scripted, ScriptedModel) else ():

@@ -60,6 +60,7 @@ class Stopped:
         is_pending: True if the stop came after the end, and was for the next run.
         following: The next run; None until it has ended.
         left: What still ran when all was over.
+        late: How many events came after the end of the run; 0 if its handle is not at hand (`caller`).
     """
 
     def __init__(self, scenario: Scenario, stop: Stop | None, loop: VirtualLoop) -> None:
@@ -77,6 +78,7 @@ class Stopped:
         self.is_pending: bool = False
         self.following: Run | None = None
         self.left: list[str] = []
+        self.late: int = 0
         self._calls: dict[Source, int] = {}
         agent = self.session.agent
         if stop is not None and stop.grace is not None:
@@ -208,6 +210,7 @@ class Stopped:
         while self._loop.time() < until and self._what_is_left():  # noqa: ASYNC110 - nothing tells of all of them
             await asyncio.sleep(60)
         self.left = self._what_is_left()
+        self.late = 0 if self._handle is None else self._handle.late_events
 
     def _what_is_left(self) -> list[str]:
         others = asyncio.all_tasks(self._loop) - {asyncio.current_task()}

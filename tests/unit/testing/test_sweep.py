@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from loopctl import Agent, Checkpoint, RunConfig, Session, tool
+from loopctl import Agent, Checkpoint, RunConfig, RunStarted, Session, tool
 from loopctl.messages import UserMessage
 from loopctl.model import ModelRequest
 from loopctl.testing import (
@@ -175,6 +175,18 @@ def _break_the_next_run(session: Session) -> None:
     session.agent.config = replace(session.agent.config, max_turns=1)
 
 
+def _tell_later(session: Session) -> None:
+    execution = session._active
+
+    def tell() -> None:
+        if execution.run is None:
+            asyncio.get_running_loop().call_soon(tell)
+        else:
+            execution.tell(RunStarted(execution.id))
+
+    tell()
+
+
 def _leave_a_task(session: Session) -> None:
     session.agent.forgotten = asyncio.ensure_future(asyncio.sleep(1000))
 
@@ -186,6 +198,7 @@ def _leave_a_task(session: Session) -> None:
         (_start_a_tool, "1 tools were started after it"),
         (_count, "a breaker counted after it"),
         (_commit, "the conversation is broken|a cancelled run was committed"),
+        (_tell_later, "1 events came after the end"),
         (_leave_a_task, "this goes on: sleep at"),
     ],
 )
