@@ -10,8 +10,9 @@ from difflib import get_close_matches
 from loopctl.cli._arguments import Options
 from loopctl.driver import Agent, RunConfig, resolve_model
 from loopctl.errors import MissingExtra, UnknownModel, UsageError
+from loopctl.messages import ToolCall
 from loopctl.model import Model
-from loopctl.tools import Tool, load_tools
+from loopctl.tools import Tool, ToolContext, load_tools
 
 __all__ = ["make_agent"]
 
@@ -32,8 +33,10 @@ def make_agent(options: Options) -> Agent:
     config = RunConfig(stream=options.is_streaming, deadline=options.deadline)
     if options.max_turns is not None:
         config = replace(config, max_turns=options.max_turns)
-    tools = _load(options.tools) if options.tools is not None else []
-    return Agent(choose_model(options, os.environ), tools, options.system, config=config)
+    tools = _builtin(options.workspace) if options.workspace is not None else []
+    tools += _load(options.tools) if options.tools is not None else []
+    approve = _yes if options.is_yes else None
+    return Agent(choose_model(options, os.environ), tools, options.system, config=config, approve=approve)
 
 
 def choose_model(options: Options, environ: Mapping[str, str]) -> Model:
@@ -86,6 +89,23 @@ def _model_at(name: str, base_url: str, environ: Mapping[str, str]) -> Model:
     if not plain.strip():
         raise UsageError(f"--model {name!r} names no model")
     return OpenAIModel(plain, base_url=base_url, api_key=environ.get(_KEY))
+
+
+def _builtin(workspace: str) -> list[Tool]:
+    from loopctl.builtin import builtin_tools  # most runs are without them
+
+    if not workspace:
+        raise UsageError("--workspace is empty: name a folder, . for this one")
+    return builtin_tools(workspace)
+
+
+async def _yes(_: ToolCall, __: ToolContext) -> bool:
+    """Say yes, which is what `--yes` says.
+
+    Cancellation:
+        Never waits.
+    """
+    return True
 
 
 def _load(text: str) -> list[Tool]:

@@ -57,6 +57,10 @@ class Options:
     base_url: str | None = None
     system: str = ""
     tools: str | None = None
+    workspace: str | None = None
+    """The folder of the built-in tools; None is without them."""
+    is_yes: bool = False
+    """Let every call run without asking."""
     max_turns: int | None = None
     deadline: float | None = None
     """Seconds for each run."""
@@ -149,6 +153,10 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible server, up to its /v1")
     parser.add_argument("--system", metavar="TEXT", default="", help="instructions for the model")
     parser.add_argument("--tools", metavar="M:F,...", help="functions it may call: mytools:save,mytools:fetch")
+    parser.add_argument(
+        "--workspace", metavar="DIR", help="let it read, change and run things in DIR; asks before changes"
+    )
+    parser.add_argument("--yes", action="store_true", help="ask nobody: every call may run")
     parser.add_argument("--max-turns", metavar="N", type=_count, help="model requests per run, at most (50)")
     parser.add_argument("--deadline", metavar="S", type=_seconds, help="seconds for each run, then it is stopped")
     parser.add_argument("--store", metavar="FILE", help="where tools record what they do once; see loopctl effects")
@@ -200,6 +208,8 @@ def parse(argv: Sequence[str] | None) -> Options:
         base_url=found.base_url,
         system=found.system,
         tools=found.tools,
+        workspace=found.workspace,
+        is_yes=found.yes,
         max_turns=found.max_turns,
         deadline=found.deadline,
         is_streaming=not found.no_stream,

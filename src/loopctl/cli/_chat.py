@@ -46,7 +46,9 @@ async def chat(session: Session, presses: Presses) -> int:
         Cancels the run that is going on, waits for its end, and leaves.
     """
     screen = Screen(sys.stdout, os.environ)
-    if sys.stdin.isatty() and screen.is_terminal:  # else nobody is there to be asked, which means no
+    if (
+        session.agent.approve is None and sys.stdin.isatty() and screen.is_terminal
+    ):  # else nobody is there to be asked, which means no
         session.agent.approve = Asking(screen, sys.stdin.fileno(), sys.stdin.encoding)
     talk = Chat(session, screen, make_prompt(screen, os.environ), presses)
     return await talk.greet() or await talk.talk()

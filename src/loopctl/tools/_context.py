@@ -151,9 +151,12 @@ class ToolContext:
         *,
         encoding: str = "utf-8",
         newline: str | None = None,
+        dir_fd: int | None = None,
     ) -> AbstractContextManager[IO[str]]: ...
     @overload
-    def atomic_write(self, path: str | os.PathLike[str], mode: Literal["wb"]) -> AbstractContextManager[IO[bytes]]: ...
+    def atomic_write(
+        self, path: str | os.PathLike[str], mode: Literal["wb"], *, dir_fd: int | None = None
+    ) -> AbstractContextManager[IO[bytes]]: ...
     def atomic_write(
         self,
         path: str | os.PathLike[str],
@@ -161,6 +164,7 @@ class ToolContext:
         *,
         encoding: str = "utf-8",
         newline: str | None = None,
+        dir_fd: int | None = None,
     ) -> AbstractContextManager[IO[Any]]:
         """Write a file whole or not at all: `with ctx.atomic_write(path) as file`.
 
@@ -173,6 +177,8 @@ class ToolContext:
             mode: `w` for text, `wb` for bytes.
             encoding: Of text.
             newline: As for `open`.
+            dir_fd: An open folder, in which *path* is one name; then no link is followed, so that nothing can lead the
+                write elsewhere. Keep it open until the block is left.
 
         Returns:
             To be used in `with` or not at all; it gives the file to write.
@@ -184,7 +190,7 @@ class ToolContext:
         """
         self._check_open(Urgency.STOP)
         form = TextForm() if mode == "wb" else TextForm(encoding, newline)
-        return replacing(path, mode, form, self._check_open)
+        return replacing(path, mode, form, self._check_open, dir_fd)
 
     def once(self, key: str, function: Callable[[], Any]) -> Any:
         """Do something at most once, over crashes too.

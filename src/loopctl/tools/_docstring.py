@@ -1,8 +1,8 @@
 """A docstring taken apart: what the tool does, and what each parameter means.
 
 Google (`Args:`), NumPy (`Parameters` underlined) and Sphinx (`:param x:`) are read, mixed too. The sections on
-parameters and exceptions leave the description: the first go to the schema, the second are no use to a model. All
-other text stays as it was written.
+parameters, exceptions and cancellation leave the description: the first go to the schema, the others are no use to a
+model. All other text stays as it was written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 __all__ = ["Docstring", "parse_docstring"]
 
 _PARAMETERS = {"args", "arguments", "parameters", "params", "keyword args", "keyword arguments", "other parameters"}
-_EXCEPTIONS = {"raises", "exceptions", "warns"}
+_EXCEPTIONS = {"raises", "exceptions", "warns", "cancellation"}
 _SPHINX_FIELD = re.compile(r":(?P<kind>\w+)(?:\s+(?P<target>[^:]*?))?\s*:(?:\s+(?P<text>.*))?$")
 _SPHINX_PARAMETERS = {"param", "parameter", "arg", "argument", "key", "keyword"}
 _SPHINX_DROPPED = {"type", "raises", "raise", "except", "exception", "rtype", "meta"}
