@@ -49,7 +49,8 @@ def test_in_the_chat_what_looks_is_not_asked_and_what_changes_something_is(folde
         terminal.send("bread instead\r")
         terminal.expect(r"✓ search\(text=\"milk\"\) completed")
         terminal.expect(
-            r'\? edit_file needs your yes:\n    path = "notes.txt"\n    old = "milk"\n    new = "bread"\n  run it\? y/N '
+            r'\? edit_file needs your yes:\n    path = "notes.txt"\n    old = "milk"\n    new = "bread"\n'
+            r"  run it\? y/N "
         )
         terminal.send("y\r")
         terminal.expect(r"✓ edit_file\(.*\) completed")

@@ -92,7 +92,7 @@ def test_no_way_leads_outside(name, way, inside, outside, ctx):
 
 
 def test_a_link_to_a_file_inside_is_refused_too_with_what_to_do(inside, ctx):
-    with pytest.raises(ToolError, match="inner-link is a link, and links are not followed. Give the path of what it"):
+    with pytest.raises(ToolError, match=r"inner-link is a link, and links are not followed. Give the path of what it"):
         use("read_file", inside, ctx, path="inner-link")
 
 

@@ -142,7 +142,7 @@ def test_this_machine_is_not_asked(host):
 
     async def main():
         async with Site(a=page("inside")) as site:
-            with pytest.raises(ToolError, match="no public address|no host"):
+            with pytest.raises(ToolError, match=r"no public address|no host"):
                 await Fetching().fetch_url(f"http://{host}:{site.port}/a")
             assert site.asked == []
 
