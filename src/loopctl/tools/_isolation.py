@@ -25,6 +25,8 @@ from loopctl.tools._tool import Tool
 
 __all__ = ["IsolatedWork"]
 
+_DYING = 0.03
+"""Seconds that a killed process may take to be gone, beyond a grace that left it no time."""
 _LAST_WORDS = 4000
 """Bytes that are kept of what a worker prints, for the error if it dies."""
 
@@ -38,6 +40,7 @@ class IsolatedWork(ProcessWork):
         self._arguments = arguments
         self._context = context
         self._final: tuple[str, bytes] | None = None
+        self._is_held = False
         self._printed = Output(_LAST_WORDS, _print)
         super().__init__(_command(), context._commands.grace, self._printed.take, Frames(self._hear_message).take)
 
@@ -77,6 +80,14 @@ class IsolatedWork(ProcessWork):
             reason = token.reason or CancelReason("deadline", "the call took longer than it may")
             self.send(frame(pickle.dumps((reason, token.urgency or Urgency.STOP))))
         super().interrupt()
+
+    def hold(self, release: Callable[[], None], /) -> bool:
+        """Wait a moment for a process that was killed, so that it need not be called still running."""
+        if self._is_held:
+            return False
+        self._is_held = True
+        self._loop.call_later(_DYING, release)
+        return True
 
     def _hear_message(self, message: bytes) -> None:
         kind, *rest = pickle.loads(message)  # noqa: S301 - of our own worker, which runs code that we were given

@@ -16,6 +16,7 @@ from loopctl import Agent, Run, RunConfig, Urgency
 from loopctl.middleware import Timeout
 from loopctl.record import CallStatus
 from loopctl.testing import ScriptedModel, call, say
+from loopctl.tools import _isolation
 from tests.integration.processes.alive import comes, is_alive, pids_in, until
 from tests.integration.processes.isolated import poll, spin_in_c, tidy, unwind
 from tests.leaks import children
@@ -46,8 +47,19 @@ def test_c_code_that_keeps_the_interpreter_lock_is_killed(tmp_path: Path) -> Non
     assert (run.tool_calls[0].status, run.stragglers) == (CallStatus.INTERRUPTED, ())
 
 
-def test_abandon_kills_it_at_once(tmp_path: Path) -> None:
-    stopped(spin_in_c, tmp_path / "pid", grace=1000, urgency=Urgency.ABANDON)
+def test_abandon_kills_it_at_once_and_waits_a_moment_for_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_isolation, "_DYING", 20.0)  # the machine may be busy
+    run = stopped(spin_in_c, tmp_path / "pid", grace=1000, urgency=Urgency.ABANDON)
+    assert (run.tool_calls[0].status, run.stragglers) == (CallStatus.INTERRUPTED, ())
+
+
+def test_without_that_moment_it_is_listed_until_it_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_isolation, "_DYING", 0.0)
+    run = stopped(spin_in_c, tmp_path / "pid", grace=0)
+    assert run.tool_calls[0].status is (CallStatus.ABANDONED if run.stragglers else CallStatus.INTERRUPTED)
+    assert [straggler.kind for straggler in run.stragglers] in ([], ["process"])
 
 
 def test_a_plain_function_runs_its_finally(tmp_path: Path) -> None:
