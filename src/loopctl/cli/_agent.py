@@ -14,7 +14,7 @@ from loopctl.messages import ToolCall
 from loopctl.model import Model
 from loopctl.tools import Tool, ToolContext, load_tools
 
-__all__ = ["make_agent"]
+__all__ = ["load", "make_agent"]
 
 _KEY = "OPENAI_API_KEY"
 _WITH_KEY = "openai:gpt-5.2"
@@ -34,7 +34,7 @@ def make_agent(options: Options) -> Agent:
     if options.max_turns is not None:
         config = replace(config, max_turns=options.max_turns)
     tools = _builtin(options.workspace) if options.workspace is not None else []
-    tools += _load(options.tools) if options.tools is not None else []
+    tools += load(options.tools) if options.tools is not None else []
     approve = _yes if options.is_yes else None
     return Agent(choose_model(options, os.environ), tools, options.system, config=config, approve=approve)
 
@@ -108,8 +108,13 @@ async def _yes(_: ToolCall, __: ToolContext) -> bool:
     return True
 
 
-def _load(text: str) -> list[Tool]:
+def load(text: str, option: str = "--tools") -> list[Tool]:
+    """Load the tools that *text*, which was given as *option*, names.
+
+    Raises:
+        UsageError: They cannot be loaded.
+    """
     try:
         return load_tools(text)
     except SystemExit as error:
-        raise UsageError(f"--tools {text}: importing it ended with SystemExit({error.code!r})") from error
+        raise UsageError(f"{option} {text}: importing it ended with SystemExit({error.code!r})") from error

@@ -15,7 +15,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any, Literal, NoReturn, TypeAlias
 
-__all__ = ["Options", "Resolution", "Shape", "parse", "parsers"]
+__all__ = ["Checking", "Options", "Resolution", "Shape", "parse", "parsers"]
 
 _MODELS = """\
 models:
@@ -39,6 +39,18 @@ _EFFECTS = """\
 Show the effects in a store that were begun and never recorded as done, or say what
 became of one. ctx.once in a tool raises EffectUnknown for them until then."""
 
+_CHECK = """\
+Find out whether a tool is safe to abandon: it is run once as a whole, then stopped at
+each of its awaits and killed at each of its lines, each time in a fresh folder and in
+a process of its own. Told is what that leaves half-done or open, with the line."""
+
+_CHECK_NOTES = """\
+exit codes:
+  0 safe to abandon      1 something was found      2 it cannot be checked
+
+Paths in the input should be relative: only the fresh folder is looked at. Reach no real
+service: the tool runs dozens of times."""
+
 _CODES = """\
 exit codes:
   0 completed      1 failed, or out of turns      2 called wrongly
@@ -52,7 +64,7 @@ Shape: TypeAlias = Literal["text", "json", "events"]
 class Options:
     """What the command line says."""
 
-    command: Literal["chat", "run", "effects"]
+    command: Literal["chat", "run", "effects", "check"]
     model: str | None = None
     base_url: str | None = None
     system: str = ""
@@ -66,12 +78,27 @@ class Options:
     """Seconds for each run."""
     is_streaming: bool = True
     input: str = ""
-    """What to ask, for `run`; `-` reads stdin."""
+    """What to ask, for `run`; `-` reads stdin. For `check`: the arguments, as JSON."""
     output: Shape = "text"
     store: str | None = None
     """The file for what outlives the process."""
     resolution: Resolution | None = None
     """For `effects`."""
+    checking: Checking | None = None
+    """For `check`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checking:
+    """What to check, and how."""
+
+    tool: str
+    files: str | None = None
+    mode: Literal["both", "cancel", "kill"] = "both"
+    grace: float = 1.0
+    ignore: tuple[str, ...] = ()
+    may_repeat: bool = False
+    limit: int = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +110,10 @@ class Resolution:
     result: Any = None
 
 
-_HINTS = {"INPUT": " (what to ask, in quotes; - reads it from stdin)"}
+_HINTS = {
+    "INPUT": " (what to ask, in quotes; - reads it from stdin)",
+    "TOOL": " (what to check, as module:function)",
+}
 """What is said more of what is missing, by its name in the help."""
 
 
@@ -98,12 +128,14 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     form = partial(argparse.RawDescriptionHelpFormatter, max_help_position=26, width=88)
     main = _Parser(
         prog="loopctl",
-        usage="loopctl [--version] {chat,run,effects} ...",
+        usage="loopctl [--version] {chat,run,check,effects} ...",
         description="Run a model with tools, and stop it at any instant, cleanly.",
         formatter_class=form,
     )
     main.add_argument("--version", action="version", version=f"loopctl {version('loopctl-py')}")
-    commands = main.add_subparsers(dest="command", metavar="{chat,run,effects}", required=True, parser_class=_Parser)
+    commands = main.add_subparsers(
+        dest="command", metavar="{chat,run,check,effects}", required=True, parser_class=_Parser
+    )
     chat = commands.add_parser(
         "chat",
         prog="loopctl chat",
@@ -128,6 +160,16 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     shape = run.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print the record of the run as one JSON object")
     shape.add_argument("--events", action="store_true", help="print each event as one line of JSON")
+    check = commands.add_parser(
+        "check",
+        prog="loopctl check",
+        help="find out whether a tool is safe to abandon",
+        usage="loopctl check [options] module:function",
+        description=_CHECK,
+        epilog=_CHECK_NOTES,
+        formatter_class=form,
+    )
+    _add_check(check)
     effects = commands.add_parser(
         "effects",
         prog="loopctl effects",
@@ -137,7 +179,22 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
         formatter_class=form,
     )
     _add_effects(effects)
-    return {"loopctl": main, "loopctl chat": chat, "loopctl run": run, "loopctl effects": effects}
+    every = {"chat": chat, "run": run, "check": check, "effects": effects}
+    return {"loopctl": main, **{f"loopctl {name}": parser for name, parser in every.items()}}
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("tool", metavar="TOOL", help="the function: mytools:save")
+    parser.add_argument("--input", metavar="JSON", default="{}", help="its arguments, as a model would send them")
+    parser.add_argument("--files", metavar="DIR", help="what the fresh folder holds before: a copy of this one")
+    parser.add_argument("--mode", choices=["cancel", "kill", "both"], default="both", help="how it is abandoned (both)")
+    parser.add_argument("--grace", metavar="S", type=_grace, default=1.0, help="seconds that a stopped call gets (1)")
+    parser.add_argument(
+        "--ignore", metavar="GLOB", action="append", default=[], help="names that do not matter: '*.log'"
+    )
+    parser.add_argument("--may-repeat", action="store_true", help="a second run may have an effect once more")
+    parser.add_argument("--limit", metavar="N", type=_count, default=200, help="points of each mode, at most (200)")
+    parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
 
 
 def _add_effects(parser: argparse.ArgumentParser) -> None:
@@ -180,6 +237,10 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _grace(text: str) -> float:
+    return 0.0 if text in {"0", "0.0"} else _seconds(text)
+
+
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
@@ -202,6 +263,8 @@ def parse(argv: Sequence[str] | None) -> Options:
         every[f"loopctl {found.command}"].error(f"unrecognized arguments: {' '.join(unknown)}")
     if found.command == "effects":
         return Options(command="effects", store=found.store, resolution=_resolution(found, every["loopctl effects"]))
+    if found.command == "check":
+        return Options(command="check", input=found.input, output=_output(found), checking=_checking(found))
     return Options(
         command=found.command,
         model=found.model,
@@ -217,6 +280,11 @@ def parse(argv: Sequence[str] | None) -> Options:
         output=_output(found),
         store=found.store,
     )
+
+
+def _checking(found: argparse.Namespace) -> Checking:
+    ignore = tuple(found.ignore)
+    return Checking(found.tool, found.files, found.mode, found.grace, ignore, found.may_repeat, found.limit)
 
 
 def _resolution(found: argparse.Namespace, parser: argparse.ArgumentParser) -> Resolution | None:

@@ -17,7 +17,7 @@ from contextlib import redirect_stdout, suppress
 from typing import TextIO
 
 from loopctl.cli._agent import make_agent
-from loopctl.cli._arguments import Options, parse
+from loopctl.cli._arguments import Checking, Options, parse
 from loopctl.cli._chat import chat
 from loopctl.cli._effects import effects
 from loopctl.cli._exit import FAILED, INTERRUPTED, USAGE, leave, silence
@@ -69,6 +69,8 @@ def _perform(options: Options, presses: Presses) -> tuple[int, bool]:
     _check_streams(options)
     if options.command == "effects":
         return effects(options), False
+    if options.checking is not None:
+        return _check(options, options.checking), False
     if options.command == "chat":
         agent = make_agent(options)
         return run(_main(agent, options, lambda session: chat(session, presses)))
@@ -79,6 +81,14 @@ def _perform(options: Options, presses: Presses) -> tuple[int, bool]:
     with redirect_stdout(sys.stderr):  # stdout is for the reply: what modules and tools print goes beside it
         agent = make_agent(options)
         return run(_main(agent, options, lambda session: run_once(session, text, options.output, presses, stdout)))
+
+
+def _check(options: Options, checking: Checking) -> int:
+    from loopctl.cli._check import check  # the test kit is nothing for those who chat
+
+    stdout = sys.stdout
+    with redirect_stdout(sys.stderr):
+        return check(options, checking, stdout)
 
 
 def _check_streams(options: Options) -> None:

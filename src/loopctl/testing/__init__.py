@@ -61,13 +61,27 @@ if TYPE_CHECKING:
     from loopctl.testing._stepper import Stepper, Taken
     from loopctl.testing._stopped import Stopped
     from loopctl.testing._sweep import Sweep, SweepFailed, cancel_at, cancel_everywhere
+    from loopctl.testing.abandon import (
+        AbandonFailed,
+        AbandonMode,
+        AbandonReport,
+        CheckOptions,
+        Finding,
+        abandon_everywhere,
+        check_abandon,
+    )
 
 __all__ = [
+    "AbandonFailed",
+    "AbandonMode",
+    "AbandonReport",
     "AsyncioErrors",
     "BusyLoop",
+    "CheckOptions",
     "Deadlock",
     "Ending",
     "Exchange",
+    "Finding",
     "Flag",
     "Hand",
     "Leaks",
@@ -90,6 +104,7 @@ __all__ = [
     "TimeLimit",
     "Timing",
     "VirtualLoop",
+    "abandon_everywhere",
     "absorb",
     "block_loop",
     "block_thread",
@@ -98,6 +113,7 @@ __all__ = [
     "cancel_at",
     "cancel_everywhere",
     "cancel_itself",
+    "check_abandon",
     "cleanup_slowly",
     "count",
     "do",
@@ -137,6 +153,7 @@ _HOMES = (
     "_scenario",
     "_stopped",
     "_sweep",
+    "abandon",
 )
 """Where the names are, what loads little first."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["describe_tasks", "task_place", "task_work"]
+__all__ = ["describe_tasks", "frames_of", "task_place", "task_work"]
 
 _ASYNCIO = str(Path(asyncio.__file__).parent)
 _FRAMES = ("cr_frame", "ag_frame", "gi_frame")
@@ -32,8 +32,14 @@ def task_work(task: asyncio.Task[object]) -> str:
 
 def task_place(task: asyncio.Task[object]) -> str:
     """Give the innermost place of a suspended *task* outside of asyncio itself, as `file:line in function`."""
+    frames = frames_of(task.get_coro())
+    ours = [frame for frame in frames if not frame.f_code.co_filename.startswith(_ASYNCIO)]
+    return _place(next(reversed(ours or frames), None))
+
+
+def frames_of(awaited: object) -> list[FrameType]:
+    """Give the frames that *awaited* is suspended in, the innermost last."""
     frames: list[FrameType] = []
-    awaited: object = task.get_coro()
     for _ in range(_DEPTH):
         if awaited is None:
             break
@@ -41,8 +47,7 @@ def task_place(task: asyncio.Task[object]) -> str:
         if frame is not None:
             frames.append(frame)
         awaited = _next_awaited(awaited)
-    ours = [frame for frame in frames if not frame.f_code.co_filename.startswith(_ASYNCIO)]
-    return _place(next(reversed(ours or frames), None))
+    return frames
 
 
 def _next_awaited(awaited: object) -> object:

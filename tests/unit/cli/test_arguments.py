@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from loopctl.cli._arguments import Options, Resolution, parse, parsers
+from loopctl.cli._arguments import Checking, Options, Resolution, parse, parsers
 from tests.architecture.source import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "cli.md"
@@ -77,6 +77,16 @@ def test_what_became_of_an_effect_is_said_in_one_way(more, words, capsys):
         parse(["effects", *(["s.db"] if more else []), *more])
     assert ended.value.code == 2
     assert words in capsys.readouterr().err
+
+
+def test_every_option_of_a_check_becomes_data():
+    line = "check m:f --files d --mode kill --grace 0 --ignore *.log --ignore *.tmp --may-repeat --limit 9 --json"
+    assert parse([*line.split(), "--input", "{}"]) == Options(
+        command="check",
+        input="{}",
+        output="json",
+        checking=Checking("m:f", "d", "kill", grace=0.0, ignore=("*.log", "*.tmp"), may_repeat=True, limit=9),
+    )
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "soon", "nan", "inf"])

@@ -1,0 +1,88 @@
+"""`loopctl check`: is a tool safe to abandon?
+
+Rules: stdout carries the report and nothing else; the exit code is for a build: 0 safe, 1 something was found, 2 it
+could not be checked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any, TextIO
+
+from loopctl.cli._agent import load
+from loopctl.cli._arguments import Checking, Options
+from loopctl.cli._events import json_line
+from loopctl.cli._exit import COMPLETED, FAILED
+from loopctl.cli._screen import Screen, put
+from loopctl.errors import UsageError
+from loopctl.testing import AbandonMode, AbandonReport, check_abandon
+from loopctl.tools import Tool
+
+__all__ = ["check"]
+
+_MODES: dict[str, tuple[AbandonMode, ...]] = {"both": ("cancel", "kill"), "cancel": ("cancel",), "kill": ("kill",)}
+
+
+def check(options: Options, checking: Checking, stdout: TextIO) -> int:
+    """Check the tool that *checking* names, and print the report on *stdout*.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UsageError: It cannot be checked; the text says why.
+    """
+    tool = _tool(checking.tool)
+    arguments = _arguments(options.input, tool)
+    screen = Screen(sys.stderr, os.environ)
+
+    def show(done: int, every: int) -> None:
+        screen.show(f"{tool.name}: abandoned at {done} of {every} points")
+
+    try:
+        report = check_abandon(
+            tool,
+            arguments,
+            files=checking.files,
+            modes=_MODES[checking.mode],
+            grace=checking.grace,
+            ignore=checking.ignore,
+            may_repeat=checking.may_repeat,
+            limit=checking.limit,
+            show=show,
+        )
+    finally:
+        screen.erase()
+    put(stdout, _text(report, options))
+    return COMPLETED if report.is_safe else FAILED
+
+
+def _text(report: AbandonReport, options: Options) -> str:
+    return json_line(report.to_json()) if options.output == "json" else f"{report}\n"
+
+
+def _tool(text: str) -> Tool:
+    if "," in text:
+        raise UsageError(f"{text!r} names several tools: check one at a time")
+    (tool,) = load(text, "check")
+    return tool
+
+
+def _arguments(text: str, tool: Tool) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--input is no JSON: {error}. Write {_example(tool)}") from error
+    if not isinstance(found, dict):
+        raise UsageError(f"--input is no JSON object. Write {_example(tool)}")
+    return found
+
+
+def _example(tool: Tool) -> str:
+    """Show how the arguments of *tool* could be written on a command line."""
+    texts = {"string": "…", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
+    properties: dict[str, Any] = tool.parameters["properties"]
+    values = {name: texts.get(schema.get("type"), "…") for name, schema in properties.items()}
+    return f"--input '{json.dumps(values, ensure_ascii=False)}'"
