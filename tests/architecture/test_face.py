@@ -58,6 +58,11 @@ def test_importing_the_face_is_quiet_and_loads_no_event_loop():
     assert run_python("import sys, loopctl; print('asyncio' in sys.modules)") == "False\n"
 
 
+def test_an_agent_without_a_store_needs_no_sqlite():
+    """Some builds of Python have none; and it is a tenth of what the first use of an agent loads."""
+    assert run_python("import sys, loopctl; loopctl.Agent; print('sqlite3' in sys.modules)") == "False\n"
+
+
 def test_the_brain_and_everything_under_it_load_no_event_loop_no_clock_and_no_network():
     program = """
 import sys, loopctl.errors, loopctl.messages, loopctl.record, loopctl.model, loopctl.brain

@@ -21,7 +21,6 @@ from loopctl.model import Model
 from loopctl.observers import Observer, Observers, check_observers
 from loopctl.record import CancelReason, Run, Urgency
 from loopctl.recovery import ModelRecovery, Recovery, ToolRecovery, ToolStrategy
-from loopctl.store import Ledger
 from loopctl.tools import Approver, Tool, ToolRegistry, check_approver
 
 __all__ = ["Agent"]
@@ -105,7 +104,11 @@ class Agent:
         Raises:
             UsageError: *history* is one that a provider would reject, or *store* is not the path of a file.
         """
-        return Session(self, history, id, None if store is None else Ledger(store))
+        if store is None:
+            return Session(self, history, id)
+        from loopctl.store import Ledger  # a Python may be without SQLite, and most agents are without a store
+
+        return Session(self, history, id, Ledger(store))
 
     def run_sync(self, input: str | UserMessage, *, signal: CancelSignal | CancelToken | None = None) -> Run:
         """Run to the end, from a script without an event loop.

@@ -19,11 +19,11 @@ from loopctl.driver._handle import RunHandle
 from loopctl.errors import SessionBusy, SessionClosed, UsageError
 from loopctl.messages import Message, UserMessage, find_problems
 from loopctl.record import CancelReason, Run
-from loopctl.store import Ledger
 from loopctl.tools import rewritten
 
 if TYPE_CHECKING:
     from loopctl.driver._agent import Agent
+    from loopctl.store import Ledger
 
 __all__ = ["Session"]
 
