@@ -30,15 +30,10 @@ class Drain:
         os.set_blocking(descriptor, False)
         loop.add_reader(descriptor, self._read)
 
-    @property
-    def is_open(self) -> bool:
-        """False from its end on."""
-        return self._descriptor >= 0
-
     def finish(self) -> None:
         """Take what is there, wait for nothing, and close."""
         for _ in range(_LAST_PORTIONS):
-            if not self.is_open or not self._read():
+            if self._descriptor < 0 or not self._read():
                 break
         self.close()
 
@@ -76,11 +71,6 @@ class Feed:
         self._is_ending = False
         self._is_waiting = False
         os.set_blocking(descriptor, False)
-
-    @property
-    def is_open(self) -> bool:
-        """False once it is closed."""
-        return self._descriptor >= 0
 
     def write(self, data: bytes) -> None:
         """Write *data* after what is not yet written. What nobody reads any more is dropped."""

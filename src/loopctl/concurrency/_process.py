@@ -26,9 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from loopctl.concurrency._clock import monotonic
+from loopctl.concurrency._clock import hold_time, monotonic
 from loopctl.concurrency._pipes import Drain, Feed
 from loopctl.concurrency._straggler import Straggler
+from loopctl.concurrency._warden import HEADER
 
 __all__ = ["Command", "OutputStream", "ProcessEnd", "ProcessWork"]
 
@@ -124,8 +125,7 @@ class ProcessWork:
         except OSError as error:  # the system has no process or no descriptor for us
             self._fail(loop, on_ended, error)
             return
-        # A virtual-time loop must not let its clock run ahead of a process that really works.
-        self._release = getattr(loop, "hold_time", lambda: self._release)()
+        self._release = hold_time(loop)
 
     def _fail(self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None], error: Exception) -> None:
         """End with *error*, without having begun."""
@@ -156,7 +156,7 @@ class ProcessWork:
         if stdin is not None:
             self._attach(stdin[1])
         described = marshal.dumps({"argv": list(command.argv), "env": dict(command.env), "cwd": command.cwd})
-        self._orders.write(len(described).to_bytes(8, "big") + described)
+        self._orders.write(len(described).to_bytes(HEADER, "big") + described)
 
     def _stdin(self, kept: contextlib.ExitStack, lent: contextlib.ExitStack) -> tuple[int, int] | None:
         """Make what the command reads: its end and ours; None if it reads nothing."""

@@ -19,95 +19,24 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
 from typing import TypeVar
 
 from loopctl.cancel import CancelSignal, CancelToken, token_of, watch
+from loopctl.concurrency._check import check_seconds
 from loopctl.concurrency._drain import ends_from, refuses_from
 from loopctl.concurrency._ending import Ending, How, StoppedBy, stop_reason
+from loopctl.concurrency._grace import Grace, Pressure, around
 from loopctl.concurrency._patience import Patience
 from loopctl.concurrency._straggler import Straggler
 from loopctl.concurrency._work import Work, work_of
-from loopctl.errors import UsageError
 from loopctl.record import Checkpoint, Urgency
 
-__all__ = ["FinishGrace", "Grace", "check_seconds", "race", "supervise"]
+__all__ = ["race", "supervise"]
 
 T = TypeVar("T")
 
-
 _SHARE = 0.9
 """The part of its grace that pressed work may spend on what goes on inside of it."""
-
-
-class _Pressure:
-    """What the work of a race can know of it: until when the graces inside of it must be over."""
-
-    __slots__ = ("until",)
-
-    def __init__(self) -> None:
-        self.until = math.inf
-
-
-_around: ContextVar[_Pressure | None] = ContextVar("loopctl_around", default=None)
-"""Of the race that the current task or thread is the work of."""
-
-
-class Grace:
-    """How long pressed work may unwind: one deadline for everything in flight, set when it is first asked for.
-
-    Made inside of other work, it is over a little before that work's own grace: else a run inside of a tool would end
-    in the very instant in which the tool is given up for not ending.
-    """
-
-    __slots__ = ("_around", "_deadline", "seconds")
-
-    def __init__(self, seconds: float) -> None:
-        """Allow *seconds* from the first `deadline` on."""
-        self.seconds: float = seconds
-        self._deadline: float | None = None
-        self._around = _around.get()
-
-    def deadline(self, now: float) -> float:
-        """The loop time at which the grace ends."""
-        if self._deadline is None:
-            self._deadline = now + self.seconds
-            if self._around is not None:
-                self._deadline = min(self._deadline, self._around.until)
-        return self._deadline
-
-    def apart(self, now: float) -> float:
-        """The loop time at which the grace of a single work ends that something else presses than the cancel."""
-        return now + self.seconds if self._around is None else min(now + self.seconds, self._around.until)
-
-    def spared_until(self, now: float) -> float | None:
-        """The loop time until which the work may go on as if nothing had happened; None if it is pressed at once."""
-        del now
-        return None
-
-
-class FinishGrace(Grace):
-    """The grace of work that may finish: not pressed for some seconds, then abandoned."""
-
-    __slots__ = ("_finish_within", "_may_finish", "_plain", "_spared_until")
-
-    def __init__(self, plain: Grace, finish_within: float, may_finish: Callable[[], bool]) -> None:
-        """Spare the work for *finish_within* seconds if it *may_finish*; else it gets what is left of *plain*."""
-        super().__init__(plain.seconds)
-        self._plain = plain
-        self._finish_within = finish_within
-        self._may_finish = may_finish
-        self._spared_until: float | None = None
-
-    def deadline(self, now: float) -> float:
-        return self._plain.deadline(now)
-
-    def spared_until(self, now: float) -> float | None:
-        if not self._may_finish():
-            return None
-        if self._spared_until is None:
-            self._spared_until = now + self._finish_within
-        return self._spared_until
 
 
 class _Race:
@@ -133,7 +62,7 @@ class _Race:
         self._future: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._pressed = 0
-        self._pressure = _Pressure()
+        self._pressure = Pressure()
         self.is_over = False
         self.timed_out = False
         self.straggler: Straggler | None = None
@@ -146,11 +75,11 @@ class _Race:
 
     def begin(self, may_begin: Callable[[], bool]) -> None:
         """Begin the work, inside of which the graces depend on this race."""
-        mark = _around.set(self._pressure)
+        mark = around.set(self._pressure)
         try:
             self._work.start(self._loop, self.on_ended, may_begin)
         finally:
-            _around.reset(mark)
+            around.reset(mark)
 
     def on_ended(self) -> None:
         """Note that the work has returned or raised."""
@@ -346,15 +275,3 @@ async def race(work: Awaitable[T], signal: CancelSignal | CancelToken, grace: fl
     ending = await supervise(work_of(work), token_of(signal), grace=Grace(seconds))
     value: T = ending.unwrap()
     return value
-
-
-def check_seconds(name: str, value: float) -> float:
-    """Give *value* if it is a number of seconds from 0 on.
-
-    Raises:
-        UsageError: It is not; the text names *name*.
-    """
-    given: object = value
-    if isinstance(given, bool) or not isinstance(given, int | float) or math.isnan(given) or given < 0:
-        raise UsageError(f"{name} is a number of seconds, 0 or more, not {given!r}")
-    return float(given)

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from loopctl.concurrency._interrupts import woken_by_signals
-from loopctl.concurrency._work import forget_task
+from loopctl.concurrency._tasks import forget_task
 from loopctl.errors import UsageError
 
 __all__ = ["run"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from loopctl.cancel import CancelSignal, CancelToken, token_of, watch
+from loopctl.concurrency._check import check_seconds
 from loopctl.concurrency._drain import ends_from
 from loopctl.concurrency._ending import stop_reason
-from loopctl.concurrency._race import check_seconds
 from loopctl.errors import Cancelled
 from loopctl.record import Checkpoint, Urgency
 

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
-from loopctl.concurrency._work import spawn
+from loopctl.concurrency._tasks import spawn
 from loopctl.errors import Cancelled
 
 __all__ = ["together"]

@@ -270,7 +270,7 @@ def _become(spec: Spec, problems: int) -> None:
             step = "cwd"
             os.chdir(spec["cwd"])
             step = "start"
-        os.execvpe(spec["argv"][0], spec["argv"], os.environb if spec["env"] is None else spec["env"])  # noqa: S606
+        os.execvpe(spec["argv"][0], spec["argv"], spec["env"])  # noqa: S606
     except OSError as error:
         os.write(problems, f"{error.errno} {step}".encode())
     finally:

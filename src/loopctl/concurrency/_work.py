@@ -1,27 +1,24 @@
 """The kinds of foreign work: a coroutine in a task of ours, a function in a thread of ours, somebody else's future.
 
-Rules: tasks are made directly, never by the loop's factory, so that an eager factory cannot run user code before
-the cancel was polled. Threads are daemons: an abandoned one never holds up the interpreter's exit.
+Rule: threads are daemons, so that an abandoned one never holds up the interpreter's exit.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
 
 from loopctl.cancel import CancelToken, fired_from
-from loopctl.concurrency._clock import monotonic
+from loopctl.concurrency._clock import hold_time, monotonic
 from loopctl.concurrency._straggler import Straggler, frame_of_coroutine, frame_of_thread
+from loopctl.concurrency._tasks import forget_task, spawn
 from loopctl.errors import UsageError
 
-__all__ = ["ForeignWork", "TaskWork", "ThreadWork", "Work", "forget_task", "refuse_tasks", "spawn", "work_of"]
-
-T = TypeVar("T")
+__all__ = ["ForeignWork", "TaskWork", "ThreadWork", "Work", "work_of"]
 
 TURNS = 32
 """A cooperative tree of tasks needs about 25 turns of the loop to unwind (docs/explanation/cancellation.md)."""
@@ -224,8 +221,7 @@ class ThreadWork:
         self._loop = loop
         self._on_ended = on_ended
         self._started = monotonic()
-        # A virtual-time loop must not let its clock run ahead of a thread that really works.
-        self._release = getattr(loop, "hold_time", lambda: _nothing)()
+        self._release = hold_time(loop)
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=(self._body,), name=self._name, daemon=True)
         try:
@@ -326,31 +322,6 @@ class ForeignWork:
         return False
 
 
-_refusals: list[str] = []
-
-
-@contextlib.contextmanager
-def refuse_tasks(why: str) -> Iterator[None]:
-    """Refuse, inside of the block and with the text *why*, to make a task: nothing of loopctl can begin."""
-    _refusals.append(why)
-    try:
-        yield
-    finally:
-        _refusals.remove(why)
-
-
-def spawn(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, name: str) -> asyncio.Task[T]:
-    """Make a task that never begins before the loop's next turn, whatever the loop's task factory is.
-
-    Raises:
-        UsageError: It is not the time for it: see `refuse_tasks`.
-    """
-    if _refusals:
-        coroutine.close()
-        raise UsageError(_refusals[-1])
-    return asyncio.Task(coroutine, loop=loop, name=name)
-
-
 def work_of(work: Awaitable[Any]) -> Work:
     """Choose the kind of work that *work* is.
 
@@ -368,17 +339,6 @@ def work_of(work: Awaitable[Any]) -> Work:
 
 async def _await(awaitable: Awaitable[Any]) -> Any:
     return await awaitable
-
-
-def forget_task(task: asyncio.Task[Any]) -> None:
-    """Let `asyncio.run` end without waiting for *task*, and say nothing when it is destroyed.
-
-    Source: `asyncio.run` cancels and awaits every task that is registered, without a bound.
-    """
-    task._log_destroy_pending = False  # type: ignore[attr-defined]
-    unregister = getattr(asyncio, "_unregister_task", None) or getattr(asyncio.tasks, "_unregister_task", None)
-    if unregister is not None:
-        unregister(task)
 
 
 def _nothing() -> None:

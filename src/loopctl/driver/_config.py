@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from loopctl.concurrency import check_seconds
+from loopctl.concurrency import check_count, check_seconds
 from loopctl.errors import UsageError
 
 __all__ = ["RunConfig"]
@@ -52,10 +52,8 @@ class RunConfig:
         """Check every value."""
         for name in ("max_turns", "keep_runs", "max_concurrency", "max_total_tokens"):
             value = getattr(self, name)
-            if value is None and name == "max_total_tokens":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise UsageError(f"RunConfig.{name} is a whole number from 1 on, not {value!r}")
+            if value is not None or name != "max_total_tokens":
+                check_count(f"RunConfig.{name}", value)
         if not isinstance(self.stream, bool):
             raise UsageError(f"RunConfig.stream is True or False, not {self.stream!r}")
         if self.dispatch not in _DISPATCHES:

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import TypeAlias
 
 from loopctl.cancel import CancelSignal, CancelToken, token_of
-from loopctl.concurrency import ForeignWork, Grace, Patience, check_seconds, clock_of, poll, supervise
+from loopctl.concurrency import ForeignWork, Grace, Patience, check_count, check_seconds, clock_of, poll, supervise
 from loopctl.errors import UsageError
 from loopctl.middleware._model import ModelNext
 from loopctl.model import Delta, ModelRequest
@@ -58,9 +58,8 @@ class RateGate:
             UsageError: A value is out of its range, or there is no limit at all.
         """
         for name, value in (("requests", requests), ("concurrent", concurrent)):
-            given: object = value
-            if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
-                raise UsageError(f"RateGate({name}=…) is a whole number from 1 on, or None, not {given!r}")
+            if value is not None:
+                check_count(f"RateGate({name}=…)", value)
         if requests is None and concurrent is None:
             raise UsageError("RateGate limits nothing: give requests=, concurrent=, or both")
         self.requests: int | None = requests

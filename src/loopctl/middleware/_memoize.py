@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Collection
 
-from loopctl.concurrency import check_seconds
+from loopctl.concurrency import check_count, check_seconds
 from loopctl.errors import UsageError
 from loopctl.messages import ToolCall
 from loopctl.middleware._names import check_names
@@ -39,13 +39,10 @@ class Memoize:
         Raises:
             UsageError: A value is out of its range.
         """
-        given: object = entries
-        if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-            raise UsageError(f"Memoize.entries is a whole number from 1 on, not {given!r}")
-        if check_seconds("Memoize.seconds", seconds) == 0:
+        self.entries: int = check_count("Memoize.entries", entries)
+        self.seconds: float = check_seconds("Memoize.seconds", seconds)
+        if self.seconds == 0:
             raise UsageError("Memoize.seconds is more than 0")
-        self.entries: int = entries
-        self.seconds: float = seconds
         self.tools: Collection[str] | None = check_names("Memoize", tools)
         self._lock = threading.Lock()  # an agent may be used on several loops
         self._memory: dict[str, tuple[float, str]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from loopctl.concurrency import check_count
 from loopctl.errors import UsageError
 
 __all__ = ["OutputLimit", "Redact"]
@@ -19,10 +20,7 @@ class OutputLimit:
         Raises:
             UsageError: *characters* is no such number.
         """
-        given: object = characters
-        if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-            raise UsageError(f"OutputLimit takes a whole number of characters from 1 on, not {given!r}")
-        self.characters: int = characters
+        self.characters: int = check_count("OutputLimit.characters", characters)
 
     def tool_text(self, text: str) -> str:
         """Cut the middle out of *text* if it is too long."""

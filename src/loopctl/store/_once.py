@@ -12,8 +12,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from loopctl.cancel import CancelSignal
-from loopctl.concurrency import Grace, ThreadWork, sleep, supervise
+from loopctl.concurrency import Grace, ThreadWork, off_the_loop, sleep, supervise
 from loopctl.errors import UsageError
 from loopctl.record import Checkpoint, Urgency
 from loopctl.store._attempt import Attempt, inside
@@ -23,10 +22,9 @@ __all__ = ["once_here", "once_on_loop"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
 """Seconds between two looks at what another is doing."""
+_THREAD = "loopctl store"
 _ON_LOOP = 1.0
 """Seconds for which a plain function may block its event loop to wait for the store."""
-_PATIENCE = 60.0
-"""Seconds for which a cancelled call waits until what it did is recorded; the engine's own grace is mostly shorter."""
 
 
 def once_here(attempt: Attempt, function: Callable[[], Any]) -> Any:
@@ -92,15 +90,15 @@ async def once_on_loop(attempt: Attempt, function: Callable[[], Coroutine[Any, A
         value = await function()
     except BaseException as error:
         if attempt.fail(error):
-            await _off_the_loop(attempt.release)
+            await off_the_loop(attempt.release, _THREAD)
         raise
     finally:
         inside.set(before)  # not by its token: a coroutine may be closed in another context
-    return await _off_the_loop(lambda: attempt.record(value))
+    return await off_the_loop(lambda: attempt.record(value), _THREAD)
 
 
 async def _look(attempt: Attempt) -> Row | None:
-    work = ThreadWork(attempt.look, "loopctl store", can_unwind=False)
+    work = ThreadWork(attempt.look, _THREAD, can_unwind=False)
     try:
         # Not at=SETUP, which begins nothing in a drained run: what is in flight there is to be finished.
         ending = await supervise(work, attempt.token, grace=Grace(0))
@@ -108,15 +106,7 @@ async def _look(attempt: Attempt) -> Row | None:
         attempt.withdraw()
         raise
     if ending.stopped_by is not None:
-        await _off_the_loop(functools.partial(attempt.withdraw, wait=True))
+        await off_the_loop(functools.partial(attempt.withdraw, wait=True), _THREAD)
     ending.raise_if_stopped(Checkpoint.SETUP)
     row: Row | None = ending.unwrap()
     return row
-
-
-async def _off_the_loop(step: Callable[[], Any]) -> Any:
-    """Do a *step* that is not interrupted: its effect stays, so its end is waited for."""
-    ending = await supervise(
-        ThreadWork(step, "loopctl store", can_unwind=True), CancelSignal().token, grace=Grace(_PATIENCE)
-    )
-    return ending.unwrap()

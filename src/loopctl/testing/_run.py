@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from loopctl.concurrency import forget_task
 from loopctl.testing._errors import Leftovers, SimulationError
 from loopctl.testing._loop import VirtualLoop
 from loopctl.testing._where import task_place, task_work
@@ -158,10 +159,7 @@ def _wait_for_threads(loop: VirtualLoop) -> list[str]:
 
 def _bury(task: asyncio.Task[Any]) -> None:
     """End a coroutine that does not want to, without a word from asyncio or the collector afterwards."""
-    task._log_destroy_pending = False  # type: ignore[attr-defined]
-    unregister = getattr(asyncio, "_unregister_task", None) or getattr(asyncio.tasks, "_unregister_task", None)
-    if unregister is not None:
-        unregister(task)
+    forget_task(task)
     # If it is woken once more it finds its coroutine closed: that error is nobody's concern.
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     coroutine = task.get_coro()

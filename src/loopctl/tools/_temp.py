@@ -15,14 +15,10 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from loopctl.cancel import CancelSignal
-from loopctl.concurrency import Grace, ThreadWork, supervise
+from loopctl.concurrency import off_the_loop
 from loopctl.tools._leftovers import fresh_path, lock, sweep
 
 __all__ = ["TemporaryFolder"]
-
-_PATIENCE = 60.0
-"""Seconds for which a cancelled call waits for the removal; the engine's own grace is mostly shorter."""
 
 
 class TemporaryFolder:
@@ -73,9 +69,7 @@ class TemporaryFolder:
 
     async def _remove_off_the_loop(self) -> None:
         if self._path is not None:
-            work = ThreadWork(self.remove, "loopctl temporary folder", can_unwind=True)
-            ending = await supervise(work, CancelSignal().token, grace=Grace(_PATIENCE))
-            ending.raise_if_stopped()
+            await off_the_loop(self.remove, "loopctl temporary folder")
 
 
 def _make(parent: Path) -> tuple[Path, int]:
