@@ -59,7 +59,7 @@ def test_importing_the_face_is_quiet_and_loads_no_event_loop():
 
 
 def test_an_agent_without_a_store_needs_no_sqlite():
-    """Some builds of Python have none; and it is a tenth of what the first use of an agent loads."""
+    """Some builds of Python have none."""
     assert run_python("import sys, loopctl; loopctl.Agent; print('sqlite3' in sys.modules)") == "False\n"
 
 
