@@ -105,6 +105,7 @@ def descendants(folder: Path) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks at processes by /proc")
+@pytest.mark.timeout(180)  # on a machine that has more to do
 @pytest.mark.parametrize("name", KILLS)
 def test_a_killed_command_leaves_whole_files_and_no_process(tmp_path, name):
     seed = random.randrange(1 << 32)
