@@ -158,6 +158,17 @@ def test_points_in_tasks_of_the_tool_are_points_of_the_tool():
     assert check_abandon(whole, modes=["cancel"]).stops == 4
 
 
+def test_the_lines_of_a_library_are_points_if_it_is_named():
+    async def look() -> None:
+        await asyncio.sleep(0)
+
+    assert check_abandon(look, modes=["cancel"]).stops == 1
+    inside = check_abandon(look, modes=["kill"], packages=["asyncio"])
+    assert inside.kills > check_abandon(look, modes=["kill"]).kills
+    with pytest.raises(UsageError, match="no_such_package"):
+        check_abandon(look, packages=["no_such_package"])
+
+
 def test_it_may_be_called_while_a_loop_runs():
     async def main():
         return check_abandon(save, {"path": "a.txt"}, modes=["cancel"])

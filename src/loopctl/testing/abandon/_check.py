@@ -53,6 +53,8 @@ class CheckOptions(TypedDict, total=False):
     """Patterns of names that do not matter, as for a shell: `*.log` (default: none)."""
     accept: Callable[[Path], bool] | None
     """Says of a folder that its state is right, too (default None)."""
+    packages: Sequence[str]
+    """Installed packages whose lines are points, too; else only the author's own files are (default: none)."""
     may_repeat: bool
     """It is right that a second run has an effect once more, as when it adds a line to a log (default False)."""
     limit: int
@@ -185,7 +187,10 @@ def _setting(tool: Tool, input: Mapping[str, Any], options: CheckOptions) -> Set
         raise UsageError(f"{tool.name} is not written in Python: its points cannot be seen")
     ignore, accept = options.get("ignore", ()), options.get("accept")
     patterns = (ignore,) if isinstance(ignore, str) else tuple(ignore)
-    author = Author(function.__code__)
+    try:
+        author = Author(function.__code__, options.get("packages", ()))
+    except ImportError as error:
+        raise UsageError(f"packages: {error}") from error
     names = reachable(author, function)
     return Setting(tool, arguments, author, function, names, grace, patterns, accept, patience)
 

@@ -74,7 +74,7 @@ class Look:
         yield from self._tasks()
         yield from self._threads()
         for pid in children_of(os.getpid()):
-            yield ("process", pid), Left("process", f"the process `{command_of(pid)}`", "process", pid)
+            yield ("process", pid), Left("process", f"the process {command_of(pid)}", "process", pid)
         yield from self._descriptors()
         yield from self._locks()
         here = Path.cwd()
@@ -187,9 +187,11 @@ def children_of(pid: int) -> list[int]:
 def command_of(pid: int) -> str:
     """Say what a process runs."""
     with contextlib.suppress(OSError):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-        text = b" ".join(words).decode(errors="replace")
-        return (text[:80] or "(ended, and not waited for)") if words else ""
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if words == Path("/proc/self/cmdline").read_bytes():
+            return "(a fork of the tool's own process)"
+        text = words.rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
+        return f"`{text[:80]}`" if text else "(ended, and not waited for)"
     return str(pid)
 
 

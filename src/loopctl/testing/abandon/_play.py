@@ -218,7 +218,7 @@ class Play:
         if error is None:
             troubles.append(Trouble("swallowed", "it swallowed the cancel, and returned a result"))
         elif not isinstance(error, asyncio.CancelledError | Cancelled):
-            text = f"it answered the cancel with {type(error).__name__}: {error}"
+            text = f"it answered the cancel with {_said(error)}"
             troubles.append(Trouble("odd", text))
         return True
 
@@ -241,7 +241,7 @@ class Play:
             _, error = act.result()
             if error is not None and not isinstance(error, EffectUnknown):
                 at = _at(_place_of(error, self._setting.author))
-                text = f"a second run fails{at}: {type(error).__name__}: {error}"
+                text = f"a second run fails{at}: {_said(error)}"
                 self.outcome.troubles.append(Trouble("fails", text))
             self._check_second(has_failed=error is not None)
 
@@ -297,7 +297,7 @@ class Play:
         _, error = act.result()
         if error is not None:
             at = _at(_place_of(error, self._setting.author))
-            self.outcome.error = f"it failed{at}: {type(error).__name__}: {error}"
+            self.outcome.error = f"it failed{at}: {_said(error)}"
 
     def _budget(self) -> float:
         """Seconds that a run takes at most, to judge by the first one."""
@@ -323,6 +323,10 @@ def _die(point: Point) -> None:
 def temporaries(root: Path) -> list[str]:
     """Give what is in the system's temporary folder, as the play sees it."""
     return sorted(path.name for path in (root / "tmp").iterdir() if not path.name.startswith(TEMPORARY_PREFIX))
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _at(place: Place | None) -> str:

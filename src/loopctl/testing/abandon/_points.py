@@ -14,8 +14,9 @@ import sysconfig
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Literal, TypeAlias
@@ -66,16 +67,21 @@ class Point:
 class Author:
     """Tells the author's files from those of libraries."""
 
-    def __init__(self, code: CodeType) -> None:
-        """Take the file of *code* for the author's, and with it its folder if that is part of a library."""
-        self._own = str(Path(code.co_filename).parent) if _is_library(code.co_filename) else None
+    def __init__(self, code: CodeType, packages: Iterable[str] = ()) -> None:
+        """Take the file of *code* for the author's, with its folder if that is part of a library; and *packages*.
+
+        Raises:
+            ImportError: One of the packages cannot be found.
+        """
+        own = [Path(code.co_filename).parent] if _is_library(code.co_filename) else []
+        self._own = tuple(f"{folder}/" for folder in (*own, *map(_folder_of, packages)))
         self._known: dict[str, bool] = {}
 
     def wrote(self, file: str) -> bool:
         """Say whether the author wrote *file*."""
         known = self._known.get(file)
         if known is None:
-            known = self._known[file] = not _is_library(file) or (self._own is not None and file.startswith(self._own))
+            known = self._known[file] = not _is_library(file) or file.startswith(self._own)
         return known
 
     def place_of(self, awaitable: object) -> Place | None:
@@ -90,6 +96,13 @@ class Author:
                 return frame.f_code.co_filename, frame.f_lineno
             frame = frame.f_back
         return None
+
+
+def _folder_of(package: str) -> Path:
+    file = import_module(package).__file__
+    if file is None:
+        raise ImportError(f"{package} is no package of one folder")
+    return Path(file).parent
 
 
 def _is_library(file: str) -> bool:
@@ -240,6 +253,9 @@ class Tracer:
             self._is_changed = False
             self._passage.note("change", (frame.f_code.co_filename, frame.f_lineno))
 
+    def _is_ours(self, file: str) -> bool:
+        return file.startswith(_OURS) and not self._author.wrote(file)
+
     def _poll(self, frame: FrameType) -> None:
         outer = frame.f_back
         while outer is not None and not self._author.wrote(outer.f_code.co_filename):
@@ -255,7 +271,7 @@ class Tracer:
         return self._own_line
 
     def _foreign_line(self, frame: FrameType, _event: str, _argument: object) -> Any:
-        if self._is_changed and not frame.f_code.co_filename.startswith(_OURS):
+        if self._is_changed and not self._is_ours(frame.f_code.co_filename):
             place = self._author.place_under(frame)
             if place is not None:
                 self._is_changed = False

@@ -98,7 +98,7 @@ class Herd:
         until = time.monotonic() + seconds
         while (pids := self._living()) and time.monotonic() < until:
             time.sleep(_STEP)
-        found = [Left("process", f"the process `{command_of(pid)}`", "process", pid) for pid in pids]
+        found = [Left("process", f"the process {command_of(pid)}", "process", pid) for pid in pids]
         if pids:
             self.end_all()
         return found

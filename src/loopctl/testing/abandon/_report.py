@@ -41,7 +41,7 @@ _MENDS = {
     " ctx.atomic_write. If twice is right, say may_repeat=True (--may-repeat)",
     "differs": "let a second run make the whole state anew, whatever the first has left",
     "blocks": "never block the event loop: await asyncio.to_thread(function), or make the tool a plain def",
-    "died": "it ended the process by itself: see what calls os._exit or crashes",
+    "died": "find what calls sys.exit or os._exit there, or crashes: raise an exception instead",
 }
 
 How = Literal["stopped", "killed", "whole"]
@@ -129,14 +129,14 @@ def _tell(fault: tuple[Finding, ...]) -> Iterator[str]:
 
 def _places(findings: list[Finding]) -> str:
     places = list(dict.fromkeys((finding.file, finding.line) for finding in findings))
-    (file, line), *others = places
+    (file, line), others = places[0], sorted(places[1:])
     code = linecache.getline(file, line).strip()
     first = f"{short(file)}:{line}" + (f"  {code}" if code else "")
     if not others:
         return first
     shown = ", ".join(str(at) if name == file else f"{short(name)}:{at}" for name, at in others[:_SHOWN])
     more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-    return f"{first}\n    (also at line {shown}{more})"
+    return f"{first}\n    (also at line{'s' if len(others) > 1 else ''} {shown}{more})"
 
 
 def mend(kind: str, what: str) -> str:

@@ -215,7 +215,7 @@ class Stage:
         frames = [(file, line) for file, line, _ in _FRAME.findall(stack) if self._setting.author.wrote(file)]
         at = f" at {Path(frames[0][0]).name}:{frames[0][1]}" if frames else ""
         if not stack:
-            outcome.error = f"its process ended with {code}, in the phase {outcome.phase}"
+            outcome.error = f"it ended its process, with exit code {code}"
             outcome.troubles.append(Trouble("died", outcome.error))
         elif outcome.phase == "second":
             outcome.troubles.append(Trouble("hangs", f"a second run hangs{at}, and blocks its thread"))
