@@ -195,3 +195,12 @@ def test_half_a_character_is_refused(use, tmp_path):
     with pytest.raises(ToolError, match="half a character"):
         use("write_file", path="a.txt", content="\ud800")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_search_does_not_go_down_without_an_end(use, tmp_path):
+    way = tmp_path
+    for depth in range(60):
+        way /= str(depth)
+        way.mkdir()
+        (way / "a.txt").write_text("here")
+    assert use("search", text="here").splitlines()[-1] == "[41 files searched]"

@@ -308,3 +308,26 @@ def test_after_the_end_of_the_call_nothing_is_begun_either(file):
             _ = kept[0].temp_dir
 
     virtual_run(main)
+
+
+@pytest.mark.parametrize("name", ["sub/a.txt", "../a.txt", "..", ".", "/a.txt"])
+def test_in_an_open_folder_only_a_name_is_taken(ctx, tmp_path, name):
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with pytest.raises(UsageError, match="takes the name of a file"), ctx.atomic_write(name, dir_fd=folder):
+            pass
+    finally:
+        os.close(folder)
+
+
+def test_in_an_open_folder_a_file_is_replaced_wherever_that_folder_has_gone(ctx, file, tmp_path):
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        (tmp_path / f"{TEMPORARY_PREFIX}dead").touch()
+        tmp_path.rename(tmp_path.with_name("gone"))
+        with ctx.atomic_write("notes.txt", "wb", dir_fd=folder) as writing:
+            writing.write(b"new")
+    finally:
+        os.close(folder)
+    assert names(tmp_path.with_name("gone")) == ["notes.txt"]
+    assert (tmp_path.with_name("gone") / "notes.txt").read_text() == "new"
