@@ -7,6 +7,7 @@ module work in the folder that the process is in; `builtin_tools` makes them for
 from loopctl.builtin._all import builtin_tools, make_tools
 from loopctl.builtin._fetch import Fetching
 from loopctl.builtin._workspace import Workspace
+from loopctl.tools import Tool
 
 __all__ = [
     "builtin_tools",
@@ -20,10 +21,10 @@ __all__ = [
 ]
 
 _here = make_tools(Workspace(), Fetching())
-read_file = _here["read_file"]
-list_dir = _here["list_dir"]
-search = _here["search"]
-write_file = _here["write_file"]
-edit_file = _here["edit_file"]
-run_command = _here["run_command"]
-fetch_url = _here["fetch_url"]
+read_file: Tool = _here["read_file"]
+list_dir: Tool = _here["list_dir"]
+search: Tool = _here["search"]
+write_file: Tool = _here["write_file"]
+edit_file: Tool = _here["edit_file"]
+run_command: Tool = _here["run_command"]
+fetch_url: Tool = _here["fetch_url"]
