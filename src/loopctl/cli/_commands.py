@@ -20,7 +20,7 @@ _HELP = """\
 /adopt     keep what the last run, if it was stopped or failed, had said and done
 /help      this
 /exit      leave; so does Ctrl-D at the prompt
-Ctrl-C stops a reply; pressed again while it is stopping, it leaves.
+Ctrl-C stops a reply; a second one waits for nothing more, a third one leaves.
 Alt-Enter begins a new line in a message."""
 _EXITS = frozenset({"/exit", "/quit"})
 _LINE = 200

@@ -31,13 +31,15 @@ def check_middleware(given: Iterable[Middleware]) -> Layers:
     Raises:
         UsageError: Something in it is no middleware.
     """
-    layers = tuple(given)
+    if not isinstance(given, Iterable):
+        raise UsageError(f"middleware= takes a list of objects, not {given!r}: write middleware=[…]")
     around_tools, around_models = [], []
-    for layer in layers:
-        if not _is_middleware(layer):
+    for layer in given:
+        problem = _problem_of(layer)
+        if problem:
             raise UsageError(
                 "middleware= takes objects with an async def tool_call, a plain def tool_text, or a model_call that is"
-                f" an async generator (an async def with a yield), not {layer!r}"
+                f" an async generator (an async def with a yield), {problem}"
             )
         if hasattr(layer, "tool_call") or hasattr(layer, "tool_text"):
             around_tools.append(cast("ToolLayer", layer))
@@ -46,11 +48,19 @@ def check_middleware(given: Iterable[Middleware]) -> Layers:
     return Layers(tuple(around_tools), tuple(around_models))
 
 
-def _is_middleware(layer: object) -> bool:
+def _problem_of(layer: object) -> str | None:
+    """Say why *layer* is no middleware."""
+    if inspect.isclass(layer):
+        return f"not a class: write {layer.__name__}(…)"
     call, text, model = (getattr(layer, name, None) for name in ("tool_call", "tool_text", "model_call"))
-    if inspect.isclass(layer) or (call is None and text is None and model is None):
-        return False
-    return (call is None or inspect.iscoroutinefunction(call)) and _is_plain(text) and _is_plain(model)
+    if call is None and text is None and model is None:
+        return f"not {layer!r}"
+    good = {
+        "tool_call": call is None or inspect.iscoroutinefunction(call),
+        "tool_text": _is_plain(text),
+        "model_call": _is_plain(model),
+    }
+    return next((f"and {type(layer).__name__}.{name} is not" for name, is_good in good.items() if not is_good), None)
 
 
 def _is_plain(part: object) -> bool:

@@ -42,6 +42,10 @@ class Permission:
         Raises:
             UsageError: Something in them is no rule.
         """
+        if not isinstance(rules, Mapping):
+            raise UsageError(
+                f"Permission takes rules by the names of tools, for instance {{'*': 'ask'}}, not {rules!r}"
+            )
         for pattern, rule in rules.items():
             if not _is_rule(rule):
                 raise UsageError(

@@ -5,17 +5,20 @@ Rule: both are data. A stop that broke a promise is given by its text, and can b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 
 from loopctl.driver import Session
+from loopctl.errors import UsageError
 from loopctl.record import Checkpoint
 
 if TYPE_CHECKING:
     from loopctl.testing._stopped import Stopped
 
-__all__ = ["HANDS", "INSIDE", "SOURCES", "TIMINGS", "Hand", "Scenario", "Source", "Stop", "Timing"]
+__all__ = ["HANDS", "INSIDE", "SOURCES", "TIMINGS", "Hand", "Scenario", "Source", "Stop", "Timing", "chosen"]
+
+_Choice = TypeVar("_Choice", bound=str)
 
 Hand: TypeAlias = Literal["session", "handle", "signal", "caller"]
 """What is used: the session's signal, the run's handle, a signal given to `start`, `cancel()` of the task that awaits
@@ -56,6 +59,27 @@ class Scenario:
     name: str = ""
     """How reports call it; empty means the name of *make*."""
 
+    def __post_init__(self) -> None:
+        """Look whether there is something to call.
+
+        Raises:
+            UsageError: *make* is something else, mostly the session itself.
+        """
+        if not callable(self.make):
+            made = type(self.make).__name__
+            raise UsageError(f"a scenario is a function that makes a session, anew for each stop, not a {made}")
+
+    def session(self) -> Session:
+        """Make the session.
+
+        Raises:
+            UsageError: *make* gave something else.
+        """
+        made: object = self.make()
+        if not isinstance(made, Session):
+            raise UsageError(f"{self} gave {type(made).__name__} and no Session: return agent.session()")
+        return made
+
     def __str__(self) -> str:
         """Give the name."""
         return self.name or getattr(self.make, "__name__", repr(self.make))
@@ -73,6 +97,20 @@ class Stop:
     grace: float | None = None
     """What the agent's grace is replaced by, in seconds; None leaves it."""
 
+    def __post_init__(self) -> None:
+        """Look whether there is such a stop.
+
+        Raises:
+            UsageError: There is not.
+        """
+        for name, given, choices in (
+            ("hand", self.hand, HANDS),
+            ("source", self.source, SOURCES),
+            ("timing", self.timing, TIMINGS),
+        ):
+            if given not in choices:
+                raise UsageError(f"Stop({name}={given!r}): there are {', '.join(choices)}")
+
     @property
     def is_inside(self) -> bool:
         """True if a part of the run itself stops it."""
@@ -82,3 +120,18 @@ class Stop:
         """Give it as it can be typed."""
         grace = "" if self.grace is None else f", grace={self.grace:g}"
         return f"Stop({self.number}, {self.hand!r}, {self.source!r}, {self.timing!r}{grace})"
+
+
+def chosen(name: str, given: Iterable[_Choice], choices: tuple[_Choice, ...]) -> tuple[_Choice, ...]:
+    """Give what the argument *name* of a sweep chooses among *choices*.
+
+    Raises:
+        UsageError: It is nothing, or something that there is not: a sweep of it would find no fault.
+    """
+    if isinstance(given, str):
+        raise UsageError(f"{name}= takes a list: give [{given!r}]")
+    found = tuple(given)
+    unknown = [each for each in found if each not in choices]
+    if unknown or not found:
+        raise UsageError(f"{name}={list(found)!r}: choose among {', '.join(choices)}")
+    return found

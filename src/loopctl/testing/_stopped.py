@@ -63,11 +63,11 @@ class Stopped:
         late: How many events came after the end of the run; 0 if its handle is not at hand (`caller`).
     """
 
-    def __init__(self, scenario: Scenario, stop: Stop | None, loop: VirtualLoop) -> None:
-        """Make a session to be stopped at *stop*, on *loop*."""
+    def __init__(self, scenario: Scenario, stop: Stop | None, session: Session, loop: VirtualLoop) -> None:
+        """Prepare *session* to be stopped at *stop*, on *loop*."""
         self.scenario = scenario
         self.stop = stop
-        self.session: Session = scenario.make()
+        self.session: Session = session
         self.read: list[Event] = []
         self.run: Run | None = None
         self.steps: int = 0
@@ -224,8 +224,9 @@ def play(scenario: Scenario, stop: Stop | None) -> Stopped:
     Raises:
         SimulationError: It could not be played to its end.
     """
+    session = scenario.session()  # may raise: there is no loop to be closed yet
     loop = VirtualLoop(limit=10 * _LATEST)
-    stopped = Stopped(scenario, stop, loop)
+    stopped = Stopped(scenario, stop, session, loop)
     virtual_run(stopped._play, loop=loop)
     return stopped
 

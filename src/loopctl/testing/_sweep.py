@@ -20,7 +20,7 @@ from loopctl.record import Checkpoint, Outcome
 from loopctl.testing._errors import SimulationError
 from loopctl.testing._leaks import AsyncioErrors, Leaks
 from loopctl.testing._promises import broken_promises
-from loopctl.testing._scenario import HANDS, INSIDE, SOURCES, TIMINGS, Hand, Scenario, Source, Stop, Timing
+from loopctl.testing._scenario import HANDS, INSIDE, SOURCES, TIMINGS, Hand, Scenario, Source, Stop, Timing, chosen
 from loopctl.testing._stopped import Stopped, play
 
 __all__ = ["Sweep", "SweepFailed", "cancel_at", "cancel_everywhere"]
@@ -89,11 +89,18 @@ def cancel_everywhere(
         What it came to.
 
     Raises:
-        SweepFailed: A promise was broken, the run that is not stopped breaks one, or a checkpoint that the scenario
-            names caught no stop.
+        SweepFailed: A promise was broken, the run that is not stopped breaks one, a checkpoint that the scenario
+            names caught no stop, or there was nothing to stop: the run makes no call of the chosen *sources*.
+        UsageError: *scenario* makes no session, or something is chosen that there is not.
     """
     played = scenario if isinstance(scenario, Scenario) else Scenario(scenario)
-    plan = _Plan(tuple(hands), tuple(sources), tuple(timings), tuple(graces), is_thorough=is_thorough)
+    plan = _Plan(
+        chosen("hands", hands, HANDS),
+        chosen("sources", sources, SOURCES),
+        chosen("timings", timings, TIMINGS),
+        tuple(graces),
+        is_thorough=is_thorough,
+    )
     with _frozen():
         return _Sweeper(played).sweep(plan)
 
@@ -187,6 +194,8 @@ class _Sweeper:
             self._play_all(plan.from_the_loop(self._whole.steps))
         self._play_all(plan.from_elsewhere(range(self._whole.steps) if plan.is_thorough else self._visits()))
         self._play_all(plan.from_inside(self._calls(plan.sources)))
+        if not self._stops and not self._broken:
+            self._broken.append(f"no stop was played: the run makes no call of {', '.join(plan.sources)}")
         missed = self._scenario.catches - self._checkpoints.keys()
         if missed:
             self._broken.append(f"no stop was caught at {', '.join(sorted(place.name for place in missed))}")

@@ -124,6 +124,11 @@ class Attempt:
             if self._context is not None:
                 self._context._end()
 
+    @property
+    def error(self) -> BaseException | None:
+        """What the tool, or the middleware around it, raised."""
+        return self._outcome.error
+
     def failure(self, number: int) -> ToolFailure | None:
         """Give what the recovery is asked about; None if there is nothing to recover: the tool did what it does."""
         record = self._state.record

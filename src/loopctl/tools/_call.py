@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 
 from loopctl.concurrency import breathe, sleep
+from loopctl.errors import ToolError
 from loopctl.messages import ToolCall, ToolResult
 from loopctl.record import CallStatus, Checkpoint, ToolCallRecord, ToolFinished, ToolStarted
-from loopctl.recovery import ToolFailure, ToolRetry
+from loopctl.recovery import ToolRetry
 from loopctl.tools._attempt import Attempt, CallState
 from loopctl.tools._round import Round
 
@@ -46,7 +47,7 @@ class Call:
             into.poll(Checkpoint.WAVE)
         attempt, number = Attempt(state, state.call.arguments), 1
         await attempt.run()
-        while (retry := self._retry(attempt.failure(number))) is not None:
+        while (retry := self._retry(attempt, number)) is not None:
             await sleep(retry.after, into.token, at=Checkpoint.RECOVERY_WAIT)
             # The same arguments again: the middleware is given what it was given before, and changes it as before.
             is_same = retry.arguments == attempt.arguments
@@ -56,7 +57,11 @@ class Call:
         await into.emit(ToolFinished(record, into.run_id))
         return ToolResult(record.id, record.result or "", is_error=attempt.is_error)
 
-    def _retry(self, failure: ToolFailure | None) -> ToolRetry | None:
+    def _retry(self, attempt: Attempt, number: int) -> ToolRetry | None:
+        if attempt.error is not None and not isinstance(attempt.error, ToolError):
+            # The model is given its text; where it was raised, only the author of the tool needs to know.
+            _log.debug("%s (%s) failed", self._state.call.name, self._state.call.id, exc_info=attempt.error)
+        failure = attempt.failure(number)
         if failure is None:
             return None
         try:

@@ -65,7 +65,8 @@ def _odd_process() -> Iterator[None]:
 def test_it_inherits_no_descriptor_no_signal_and_no_session() -> None:
     assert set(run("ls", "/proc/self/fd").stdout.split()) == {"0", "1", "2", "3"}  # 3 is the folder that it lists
     status = dict(line.split(":\t") for line in run("cat", "/proc/self/status").stdout.splitlines() if ":\t" in line)
-    assert (int(status["SigBlk"], 16), int(status["SigIgn"], 16)) == (0, 0)
+    # Signals 32 and 33 are the C library's own: whatever `make` starts ignores them, and nobody can take that back.
+    assert (int(status["SigBlk"], 16), int(status["SigIgn"], 16) & ~(0b11 << 31)) == (0, 0)
     pid, group, session = run("sh", "-c", "exec cut -d' ' -f1,5,6 /proc/self/stat").stdout.split()
     assert pid == group == session
 

@@ -52,9 +52,11 @@ def test_every_part_of_an_agent_accepts_its_default() -> None:
         ({"recovery": 3}, "recovery="),
         ({"fallback_models": "local"}, "list of models"),
         ({"fallback_models": [MODEL, 3]}, "not a Model"),
+        ({"tools": print}, r"write tools=\[…\]"),
+        ({"tools": "fetch"}, r"not 'fetch': write tools=\[…\]"),
     ],
 )
-def test_what_can_be_no_recovery_and_no_fallback_is_refused(values: dict[str, object], words: str) -> None:
+def test_what_can_be_no_part_of_an_agent_is_refused(values: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         Agent(MODEL, **values)  # type: ignore[arg-type]
 

@@ -211,6 +211,20 @@ def test_what_is_no_middleware_is_refused(given: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (Both(), r"write middleware=\[…\]"),
+        ([Timeout], r"not a class: write Timeout\(…\)"),
+        ([PlainCall()], "PlainCall.tool_call is not"),
+        ([AsyncText()], "AsyncText.tool_text is not"),
+    ],
+)
+def test_the_part_that_makes_it_no_middleware_is_named(given: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        Agent(ScriptedModel("x"), middleware=given)
+
+
+@pytest.mark.parametrize(
     "make",
     [
         lambda: Timeout(0),
@@ -223,8 +237,9 @@ def test_what_is_no_middleware_is_refused(given: Any) -> None:
         lambda: Memoize(seconds=0),
         lambda: Permission({"nap": "maybe"}),  # type: ignore[dict-item]
         lambda: Permission({"nap": raising}),  # type: ignore[dict-item]
+        lambda: Permission(["nap"]),  # type: ignore[arg-type]
     ],
-    ids=[str(number) for number in range(10)],
+    ids=[str(number) for number in range(11)],
 )
 def test_a_setting_out_of_range_is_refused(make: Callable[[], object]) -> None:
     with pytest.raises(UsageError):

@@ -6,10 +6,11 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from loopctl import Agent, Checkpoint, RunConfig, RunStarted, Session, tool
+from loopctl import Agent, Checkpoint, RunConfig, RunStarted, Session, UsageError, tool
 from loopctl.messages import UserMessage
 from loopctl.model import ModelRequest
 from loopctl.testing import (
@@ -228,3 +229,32 @@ def test_the_middleware_that_stops_the_run_is_there_for_its_own_stops_only() -> 
     assert plain.session.agent.middleware.around_tools == ()
     assert len(layered.session.agent.middleware.around_tools) == 1
     assert layered.run.stop.reason == layered.reason
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ({"sources": ["lop"]}, r"sources=\['lop'\]: choose among loop, task"),
+        ({"sources": "loop"}, r"sources= takes a list: give \['loop'\]"),
+        ({"hands": []}, "hands="),
+        ({"timings": ["after"]}, "timings="),
+    ],
+)
+def test_a_stop_that_there_is_not_is_refused_for_a_sweep_of_it_would_find_no_fault(choice: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        cancel_everywhere(story, **choice)
+    with pytest.raises(UsageError, match=r"Stop\(hand='sesion'\): there are session, handle"):
+        Stop(0, "sesion")  # type: ignore[arg-type]
+
+
+def test_a_sweep_that_stops_nothing_has_failed() -> None:
+    with pytest.raises(SweepFailed, match="no stop was played: the run makes no call of tool"):
+        cancel_everywhere(lambda: Agent(ScriptedModel("done", repeat=True)).session(), sources=["tool"])
+
+
+def test_what_makes_no_session_is_told_as_such() -> None:
+    agent = Agent(ScriptedModel("done", repeat=True))
+    with pytest.raises(UsageError, match="anew for each stop, not a Session"):
+        cancel_everywhere(agent.session())  # type: ignore[arg-type]
+    with pytest.raises(SweepFailed, match="the agent gave Agent and no Session: return"):
+        cancel_everywhere(Scenario(lambda: agent, name="the agent"))  # type: ignore[arg-type,return-value]
