@@ -16,7 +16,19 @@ from loopctl.record import Checkpoint
 if TYPE_CHECKING:
     from loopctl.testing._stopped import Stopped
 
-__all__ = ["HANDS", "INSIDE", "SOURCES", "TIMINGS", "Hand", "Scenario", "Source", "Stop", "Timing", "chosen"]
+__all__ = [
+    "HANDS",
+    "INSIDE",
+    "SOURCES",
+    "TIMINGS",
+    "Hand",
+    "Scenario",
+    "Source",
+    "Stop",
+    "Timing",
+    "chosen",
+    "session_of",
+]
 
 _Choice = TypeVar("_Choice", bound=str)
 
@@ -69,17 +81,6 @@ class Scenario:
             made = type(self.make).__name__
             raise UsageError(f"a scenario is a function that makes a session, anew for each stop, not a {made}")
 
-    def session(self) -> Session:
-        """Make the session.
-
-        Raises:
-            UsageError: *make* gave something else.
-        """
-        made: object = self.make()
-        if not isinstance(made, Session):
-            raise UsageError(f"{self} gave {type(made).__name__} and no Session: return agent.session()")
-        return made
-
     def __str__(self) -> str:
         """Give the name."""
         return self.name or getattr(self.make, "__name__", repr(self.make))
@@ -120,6 +121,18 @@ class Stop:
         """Give it as it can be typed."""
         grace = "" if self.grace is None else f", grace={self.grace:g}"
         return f"Stop({self.number}, {self.hand!r}, {self.source!r}, {self.timing!r}{grace})"
+
+
+def session_of(scenario: Scenario) -> Session:
+    """Make the session of *scenario*.
+
+    Raises:
+        UsageError: It made something else.
+    """
+    made: object = scenario.make()
+    if not isinstance(made, Session):
+        raise UsageError(f"{scenario} gave {type(made).__name__} and no Session: return agent.session()")
+    return made
 
 
 def chosen(name: str, given: Iterable[_Choice], choices: tuple[_Choice, ...]) -> tuple[_Choice, ...]:

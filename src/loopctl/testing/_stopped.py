@@ -18,7 +18,7 @@ from loopctl.record import CancelReason, Event, Run
 from loopctl.testing._errors import SimulationError
 from loopctl.testing._loop import VirtualLoop
 from loopctl.testing._run import virtual_run
-from loopctl.testing._scenario import Scenario, Source, Stop
+from loopctl.testing._scenario import Scenario, Source, Stop, session_of
 from loopctl.testing._watch import Watch
 from loopctl.testing._where import task_place, task_work
 
@@ -224,7 +224,7 @@ def play(scenario: Scenario, stop: Stop | None) -> Stopped:
     Raises:
         SimulationError: It could not be played to its end.
     """
-    session = scenario.session()  # may raise: there is no loop to be closed yet
+    session = session_of(scenario)  # may raise: there is no loop to be closed yet
     loop = VirtualLoop(limit=10 * _LATEST)
     stopped = Stopped(scenario, stop, session, loop)
     virtual_run(stopped._play, loop=loop)
