@@ -77,9 +77,10 @@ class Scenario:
         Raises:
             UsageError: *make* is something else, mostly the session itself.
         """
-        if not callable(self.make):
-            made = type(self.make).__name__
-            raise UsageError(f"a scenario is a function that makes a session, anew for each stop, not a {made}")
+        make: object = self.make
+        if not callable(make):
+            given = type(make).__name__
+            raise UsageError(f"a scenario is a function that makes a session, anew for each stop, not a {given}")
 
     def __str__(self) -> str:
         """Give the name."""

@@ -26,8 +26,9 @@ class ToolRegistry(Mapping[str, Tool]):
             UsageError: Two have the same name, or something cannot be a tool.
         """
         self._tools: dict[str, Tool] = {}
-        if isinstance(tools, str) or not isinstance(tools, Iterable):
-            raise UsageError(f"tools= takes a list of tools, not {tools!r}: write tools=[…]")
+        given_as: object = tools
+        if isinstance(given_as, str) or not isinstance(given_as, Iterable):
+            raise UsageError(f"tools= takes a list of tools, not {given_as!r}: write tools=[…]")
         for given in tools:
             made = given if isinstance(given, Tool) else tool(given)
             if made.name in self._tools:
