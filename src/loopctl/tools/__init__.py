@@ -7,7 +7,7 @@ a `ToolError` whose text lets it do better.
 from loopctl.tools._approval import Approval, Approver, check_approver
 from loopctl.tools._call_context import CallContext
 from loopctl.tools._commands import ProcessOptions, ProcessResult
-from loopctl.tools._context import ToolContext
+from loopctl.tools._context import ToolContext, means_of
 from loopctl.tools._decorator import ToolOptions, tool
 from loopctl.tools._dispatch import run_in_waves, run_sequentially
 from loopctl.tools._ledger import EffectLedger
@@ -43,6 +43,7 @@ __all__ = [
     "check_approver",
     "check_limit",
     "load_tools",
+    "means_of",
     "render",
     "render_late",
     "rewritten",

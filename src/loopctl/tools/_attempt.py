@@ -19,7 +19,7 @@ from loopctl.recovery import ToolFailure
 from loopctl.tools._approval import Approval, Approver, ask, verdict
 from loopctl.tools._call_context import CallContext
 from loopctl.tools._commands import Commands
-from loopctl.tools._context import ToolContext
+from loopctl.tools._context import ToolContext, means_of
 from loopctl.tools._executors import work_of_call
 from loopctl.tools._finish import acting_token, grace_of
 from loopctl.tools._limit import LimitClock, TimeLimit, least
@@ -112,17 +112,18 @@ class Attempt:
             ledger=into.ledger,
             commands=Commands(into.grace.seconds),
         )
+        means = means_of(context)
         try:
-            with acting_token(state.tool, into.token) as context._acting:
+            with acting_token(state.tool, into.token) as means.acting:
                 if into.middleware:
                     await self._pipe(context)
                 else:
                     await self._do(context)
         finally:
             report.is_open = False
-            context._end()
+            means.is_over = True
             if self._context is not None:
-                self._context._end()
+                means_of(self._context).is_over = True
 
     @property
     def error(self) -> BaseException | None:
@@ -236,7 +237,7 @@ class Attempt:
         own = () if state.tool.timeout is None else (TimeLimit(state.tool.timeout),)
         limit = least((*own, *context.limits), state.timeouts)
         started = epoch()
-        context._commands.keep = functools.partial(self._keep, resources, f"command of {state.call.name}")
+        means_of(context).commands.keep = functools.partial(self._keep, resources, f"command of {state.call.name}")
         ending = await self._supervise(bound, context, limit)
         if ending.straggler is not None:
             self._keep(resources, state.call.name, ending.straggler)
@@ -256,7 +257,7 @@ class Attempt:
 
     async def _supervise(self, bound: dict[str, Any], context: CallContext, limit: TimeLimit | None) -> Ending:
         into = self._state.into
-        token, acting, clock = into.token, context._acting, None
+        token, acting, clock = into.token, means_of(context).acting, None
         if limit is not None:
             stop, end = token.child(), acting.child()
             token, acting, clock = stop.token, end.token, LimitClock(limit, stop, end)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from loopctl.cancel import CancelToken
 from loopctl.tools._commands import Commands
-from loopctl.tools._context import ToolContext
+from loopctl.tools._context import ToolContext, means_of
 from loopctl.tools._ledger import EffectLedger
 from loopctl.tools._limit import TimeLimit, check_limit
 
@@ -61,14 +61,15 @@ class CallContext(ToolContext):
 
     def for_tool(self, token: CancelToken, acting: CancelToken) -> ToolContext:
         """Give what the tool gets, with the signal that may stop this attempt, and what ends the waits in there."""
+        means = self._means
         context = ToolContext(
             self.call_id,
             self.tool_name,
             token,
             self.idempotency_key,
-            self._report,
-            ledger=self._ledger,
-            commands=self._commands,
+            means.report,
+            ledger=means.ledger,
+            commands=means.commands,
         )
-        context._acting = acting
+        means_of(context).acting = acting
         return context

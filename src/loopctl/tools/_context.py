@@ -20,9 +20,9 @@ from loopctl.record import CancelReason, Urgency
 from loopctl.tools._atomic import TextForm, replacing
 from loopctl.tools._commands import Commands, ProcessOptions, ProcessResult
 from loopctl.tools._ledger import EffectLedger
-from loopctl.tools._temp import TemporaryFolder
+from loopctl.tools._means import Means
 
-__all__ = ["ToolContext"]
+__all__ = ["ToolContext", "means_of"]
 
 
 def _report_nowhere(message: str, fraction: float | None) -> None:
@@ -36,12 +36,7 @@ class ToolContext:
     """
 
     __slots__ = (
-        "_acting",
-        "_commands",
-        "_folder",
-        "_is_over",
-        "_ledger",
-        "_report",
+        "_means",
         "call_id",
         "idempotency_key",
         "signal",
@@ -82,13 +77,8 @@ class ToolContext:
         self.call_id = call_id
         self.tool_name = tool_name
         self.signal = token
-        self._acting = token  # what ends the waits in here; the engine changes it for a call that may finish
         self.idempotency_key = idempotency_key
-        self._report = report
-        self._commands = Commands() if commands is None else commands
-        self._ledger = ledger
-        self._folder = TemporaryFolder()
-        self._is_over = False
+        self._means = Means(token, report, Commands() if commands is None else commands, ledger)
 
     def is_cancelled(self) -> bool:
         """Poll: has the call been asked to stop? Cheap, and right in any thread."""
@@ -123,7 +113,7 @@ class ToolContext:
         Cancellation:
             A checkpoint: raises at once if the cancel has come already. Nothing is left behind.
         """
-        await sleep(seconds, self._acting)
+        await sleep(seconds, self._means.acting)
 
     def progress(self, message: str = "", fraction: float | None = None) -> None:
         """Say how far the call has come; it is shown, and it counts as a sign of life.
@@ -141,7 +131,7 @@ class ToolContext:
                 raise UsageError(f"progress takes a text and a number, not {value!r}")
         if fraction is not None:
             fraction = None if math.isnan(fraction) else min(1.0, max(0.0, float(fraction)))
-        self._report(message, fraction)
+        self._means.report(message, fraction)
 
     @overload
     def atomic_write(
@@ -214,13 +204,14 @@ class ToolContext:
             UsageError: There is no ledger (`agent.session(store=path)` gives one), or the result has no JSON form.
             StoreError: The store cannot be used.
         """
-        if self._ledger is None:
+        ledger = self._means.ledger
+        if ledger is None:
             raise UsageError(
                 f"once({key!r}) needs a ledger, and this session has none: make it with agent.session(store=path)"
             )
         self._check_open(Urgency.STOP)
         by = f"{self.tool_name} ({self.call_id})"
-        return self._ledger.once(key, function, token=self._acting, by=by, check_open=self._check_open)
+        return ledger.once(key, function, token=self._means.acting, by=by, check_open=self._check_open)
 
     async def run_process(
         self, argv: Sequence[str | os.PathLike[str]], **options: Unpack[ProcessOptions]
@@ -250,7 +241,7 @@ class ToolContext:
             once and KILL at 80 % of the grace (at once under `Urgency.ABANDON`), and is reaped; no pipe is waited for.
             What has left its session is not killed: it becomes a straggler of the run, as does what cannot be killed.
         """
-        return await self._commands.run(argv, self._acting, options)
+        return await self._means.commands.run(argv, self._means.acting, options)
 
     @property
     def temp_dir(self) -> Path:
@@ -261,20 +252,21 @@ class ToolContext:
             UsageError: The call has ended.
         """
         self._check_open()
-        return self._folder.path
-
-    def _end(self) -> None:
-        """Let nothing be done in the name of the call any more."""
-        self._is_over = True
+        return self._means.folder.path
 
     def _check_open(self, stops_from: Urgency | None = None) -> None:
         """Raise if the call is over, or was asked to stop as strongly as *stops_from*."""
         if stops_from is not None:
-            self._acting.raise_if_cancelled(stops_from)
-        if self._is_over:
+            self._means.acting.raise_if_cancelled(stops_from)
+        if self._means.is_over:
             self.signal.raise_if_cancelled()
             raise UsageError(f"the call {self.call_id} of {self.tool_name} has ended: nothing more is done in its name")
 
     def __repr__(self) -> str:
         """Name the tool and the call."""
         return f"<ToolContext {self.tool_name} {self.call_id}>"
+
+
+def means_of(context: ToolContext) -> Means:
+    """Give the engine's side of *context*."""
+    return context._means

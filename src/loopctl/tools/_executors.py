@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from loopctl.concurrency import TaskWork, ThreadWork, Work
-from loopctl.tools._context import ToolContext
+from loopctl.tools._context import ToolContext, means_of
 from loopctl.tools._isolation import IsolatedWork
 from loopctl.tools._tool import Tool
 
@@ -19,7 +19,7 @@ def work_of_call(tool: Tool, arguments: dict[str, Any], context: ToolContext) ->
     if tool.isolation == "process":
         return IsolatedWork(tool, arguments, context)
     if tool.is_async:
-        return TaskWork(context._folder.around(lambda: tool.call(arguments, context)), name=name)
+        return TaskWork(means_of(context).folder.around(lambda: tool.call(arguments, context)), name=name)
     return ThreadWork(
         functools.partial(_on_thread, tool, arguments, context),
         name=name,
@@ -32,4 +32,4 @@ def _on_thread(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> A
     try:
         return tool.call(arguments, context)
     finally:
-        context._folder.remove()
+        means_of(context).folder.remove()

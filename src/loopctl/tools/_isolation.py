@@ -19,7 +19,7 @@ from loopctl.errors import LoopError, ToolError
 from loopctl.record import CancelReason, Urgency
 from loopctl.tools._carry import carried_error, carried_function, main_module, pickled_arguments
 from loopctl.tools._commands import Output, ended_with
-from loopctl.tools._context import ToolContext
+from loopctl.tools._context import ToolContext, means_of
 from loopctl.tools._frames import Frames, frame
 from loopctl.tools._tool import Tool
 
@@ -42,7 +42,9 @@ class IsolatedWork(ProcessWork):
         self._final: tuple[str, bytes] | None = None
         self._is_held = False
         self._printed = Output(_LAST_WORDS, _print)
-        super().__init__(_command(), context._commands.grace, self._printed.take, Frames(self._hear_message).take)
+        super().__init__(
+            _command(), means_of(context).commands.grace, self._printed.take, Frames(self._hear_message).take
+        )
 
     def start(
         self, loop: asyncio.AbstractEventLoop, on_ended: Callable[[], None], may_begin: Callable[[], bool], /
@@ -92,7 +94,7 @@ class IsolatedWork(ProcessWork):
     def _hear_message(self, message: bytes) -> None:
         kind, *rest = pickle.loads(message)  # noqa: S301 - of our own worker, which runs code that we were given
         if kind == "progress":
-            self._context._report(*rest)
+            means_of(self._context).report(*rest)
         else:
             self._final = (kind, rest[0])
 

@@ -24,7 +24,7 @@ from loopctl.errors import Cancelled, LoopError
 from loopctl.record import CancelReason
 from loopctl.tools._carry import find, pickled, pickled_error, unwrap
 from loopctl.tools._commands import Commands
-from loopctl.tools._context import ToolContext
+from loopctl.tools._context import ToolContext, means_of
 from loopctl.tools._frames import Frames, frame
 
 __all__ = ["main"]
@@ -124,7 +124,7 @@ class _Worker:
             try:
                 return self._run(function, arguments, is_polling=parameter is not None)
             finally:
-                context._folder.remove()
+                means_of(context).folder.remove()
 
     def _run(self, function: Callable[..., Any], arguments: dict[str, Any], *, is_polling: bool) -> Any:
         self._is_plain = not is_polling

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from loopctl.cancel import CancelSignal
 from loopctl.testing.abandon._points import Author, Passage, Place, Tracer, Watched, watch_tasks
-from loopctl.tools import EffectLedger, Tool, ToolContext
+from loopctl.tools import EffectLedger, Tool, ToolContext, means_of
 
 __all__ = ["Act", "TaskAct", "ThreadAct"]
 
@@ -56,9 +56,10 @@ class _Call:
         self._author = author
         # The key is that of every attempt of one call.
         self._context = ToolContext(CALL_ID, tool.name, self.signal.token, CALL_ID, ledger=ledger)
-        self._context._commands.keep = self.escaped.append
+        self._means = means_of(self._context)
+        self._means.commands.keep = self.escaped.append
         if tool.finish_within is not None:  # a stop does not end its waits
-            self._context._acting = CancelSignal().token
+            self._means.acting = CancelSignal().token
 
 
 class TaskAct(_Call):
@@ -88,7 +89,7 @@ class TaskAct(_Call):
             self._passage.note("await", self._author.place_of(coroutine))
 
         watch_tasks(self._loop, suspended)
-        work = self._context._folder.around(lambda: self._tool.call(self._arguments, self._context))
+        work = self._means.folder.around(lambda: self._tool.call(self._arguments, self._context))
         self._task = asyncio.Task(Watched(work, suspended), loop=self._loop, name=f"loopctl tool {self._tool.name}")
         self._task.add_done_callback(lambda _: self._passage.close())
 
@@ -124,7 +125,7 @@ class TaskAct(_Call):
 
     def result(self) -> tuple[Any, BaseException | None]:
         assert self._task is not None
-        self._context._end()
+        self._means.is_over = True
         try:
             return self._task.result(), None
         except BaseException as error:
@@ -159,7 +160,7 @@ class ThreadAct(_Call):
             self._result = None, error
         if self._tracer is not None:
             self._tracer.end()
-        self._context._folder.remove()
+        self._means.folder.remove()
         with self._changed:
             self._is_ended = True
             self._changed.notify_all()
@@ -186,5 +187,5 @@ class ThreadAct(_Call):
         return self._author.place_under(sys._current_frames().get(self._thread.ident or -1))
 
     def result(self) -> tuple[Any, BaseException | None]:
-        self._context._end()
+        self._means.is_over = True
         return self._result
