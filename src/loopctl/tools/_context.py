@@ -234,13 +234,14 @@ class ToolContext:
             OSError: It cannot be started: `FileNotFoundError`, `PermissionError`, …
             TimeoutError: It did not end within `timeout`.
             ToolError: It ended with another code than 0, and `check` was asked for.
-            UsageError: The arguments or an option cannot be.
+            UsageError: The arguments or an option cannot be, or the call has ended.
 
         Cancellation:
             The checkpoint `TOOL_CALL`. Not started if the cancel has come already. Else its whole group gets TERM at
             once and KILL at 80 % of the grace (at once under `Urgency.ABANDON`), and is reaped; no pipe is waited for.
             What has left its session is not killed: it becomes a straggler of the run, as does what cannot be killed.
         """
+        self._check_open()
         return await self._means.commands.run(argv, self._means.acting, options)
 
     @property

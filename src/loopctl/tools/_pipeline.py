@@ -19,6 +19,7 @@ from loopctl.errors import Cancelled, UsageError
 from loopctl.messages import ToolCall
 from loopctl.record import Checkpoint
 from loopctl.tools._call_context import CallContext
+from loopctl.tools._context import means_of
 from loopctl.tools._outcome import ToolOutcome
 from loopctl.tools._text import encodable
 
@@ -103,7 +104,8 @@ async def run_layers(
     rest: CallNext = core
     for layer in reversed(layers):
         rest = _Layer(layer, call, context, rest)
-    work = _Pipeline(core, _begin(rest, core, call), f"loopctl middleware of {call.name}")
+    body = means_of(context).folder.around(lambda: _begin(rest, core, call))
+    work = _Pipeline(core, body, f"loopctl middleware of {call.name}")
     return await supervise(work, context.signal, grace=grace, at=Checkpoint.PIPELINE)
 
 

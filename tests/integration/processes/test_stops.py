@@ -12,7 +12,18 @@ from typing import Any
 
 import pytest
 
-from loopctl import Agent, Cancelled, CancelSignal, Run, RunConfig, StragglerEnded, ToolContext, Urgency, tool
+from loopctl import (
+    Agent,
+    Cancelled,
+    CancelSignal,
+    Run,
+    RunConfig,
+    StragglerEnded,
+    ToolContext,
+    Urgency,
+    UsageError,
+    tool,
+)
 from loopctl.concurrency import Straggler
 from loopctl.record import CallStatus, Checkpoint, Event
 from loopctl.testing import ScriptedModel, call, say
@@ -249,3 +260,22 @@ def test_a_stop_without_the_engine_ends_the_command_too(tmp_path: Path) -> None:
 
     asyncio.run(main())
     assert [is_alive(pid) for pid in pids_in(pids)] == [False]
+
+
+def test_a_call_that_has_ended_begins_no_command_any_more(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    kept: list[ToolContext] = []
+
+    @tool
+    async def keep(ctx: ToolContext) -> str:
+        """Keep the context."""
+        kept.append(ctx)
+        return "kept"
+
+    async def main() -> None:
+        await Agent(ScriptedModel([call("keep")], [say("ok")]), tools=[keep]).session().run("go")
+        with pytest.raises(UsageError, match="has ended"):
+            await kept[0].run_process(["touch", str(made)])
+
+    asyncio.run(main())
+    assert not made.exists()

@@ -138,6 +138,26 @@ def test_each_attempt_has_its_own(temporary):
     assert left(temporary) == []
 
 
+def test_that_of_a_middleware_goes_when_the_layers_have_ended(temporary):
+    kept = []
+
+    class Around:
+        async def tool_call(self, call, ctx, call_next):
+            kept.append(ctx)
+            (ctx.temp_dir / "part").write_text("x")
+            outcome = await call_next(call)
+            assert [path.name for path in ctx.temp_dir.iterdir()] == ["part"]
+            return outcome
+
+    async def work(ctx: ToolContext) -> str:
+        """Work."""
+        return str(ctx.temp_dir)
+
+    ended = run(work, middleware=[Around()])
+    assert ended.tool_calls[0].result not in ("", str(kept[0]))
+    assert left(temporary) == []
+
+
 def test_what_the_dead_left_is_swept_and_what_the_living_use_is_not(temporary):
     (temporary / f"{TEMPORARY_PREFIX}dead").mkdir()
     (temporary / f"{TEMPORARY_PREFIX}dead" / "part").write_text("x")
