@@ -16,7 +16,7 @@ from typing import Any, Literal
 from loopctl.cancel import CancelSignal, CancelToken
 from loopctl.concurrency import epoch
 from loopctl.errors import UsageError
-from loopctl.store._attempt import Attempt
+from loopctl.store._caller import Caller
 from loopctl.store._claims import is_held
 from loopctl.store._file import StoreFile
 from loopctl.store._once import once_here, once_on_loop
@@ -75,10 +75,10 @@ class Ledger:
         """
         if not callable(function):
             raise UsageError(f"once({key!r}) takes a function without parameters, not {function!r}")
-        attempt = Attempt(self._file, key, by, token or CancelSignal().token, check_open)
+        caller = Caller(self._file, key, by, token or CancelSignal().token, check_open)
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
-            return once_on_loop(attempt, function)
-        return once_here(attempt, function)
+            return once_on_loop(caller, function)
+        return once_here(caller, function)
 
     def get(self, key: str) -> Effect | None:
         """Say what is known of *key*; None if it was never begun, or not done.

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from loopctl.cancel import CancelToken
-from loopctl.concurrency import Grace, Straggler, stop_reason
-from loopctl.errors import Cancelled
+from loopctl.concurrency import Grace, Straggler, poll
 from loopctl.record import ApprovalEnded, Checkpoint, Event, ToolCallRecord
 from loopctl.recovery import ToolFailure, ToolGivenUp, ToolRetry
 from loopctl.tools._approval import Approver
@@ -57,5 +56,4 @@ class Round:
         Raises:
             Cancelled: It was; *at* is where that was noticed.
         """
-        if self.token.is_cancelled():
-            raise Cancelled(stop_reason(self.token), at)
+        poll(self.token, at)

@@ -4,7 +4,7 @@ import pytest
 
 from loopctl import CancelSignal, EffectUnknown
 from loopctl.store import Ledger
-from loopctl.store._attempt import Attempt
+from loopctl.store._caller import Caller
 from loopctl.store._claims import hold
 from loopctl.store._file import StoreFile
 from loopctl.store._rows import Row, finish, insert
@@ -29,8 +29,8 @@ def file(tmp_path):
 
 
 @pytest.fixture
-def attempt(file):
-    return Attempt(file, "key", "pay (c1)", CancelSignal().token, lambda: None)
+def caller(file):
+    return Caller(file, "key", "pay (c1)", CancelSignal().token, lambda: None)
 
 
 @pytest.fixture
@@ -42,35 +42,35 @@ def other(file):
     claim.let_go()
 
 
-def test_who_ends_between_the_read_and_the_look_at_its_lock_is_not_taken_for_dead(file, attempt, other):
+def test_who_ends_between_the_read_and_the_look_at_its_lock_is_not_taken_for_dead(file, caller, other):
     def end():
         row = Row("key", other.number, "pay (c2)", 1, 1.0)
         file.transact(lambda connection: finish(connection, row, 2.0, '"paid"'))
         other.let_go()
 
     file.then = end
-    assert attempt.look().value() == "paid"
+    assert caller.look().value() == "paid"
 
 
-def test_who_gives_the_key_back_between_the_two_lets_the_next_one_take_it(file, attempt, other):
+def test_who_gives_the_key_back_between_the_two_lets_the_next_one_take_it(file, caller, other):
     def end():
         file.transact(lambda connection: connection.execute("DELETE FROM effects"))
         other.let_go()
 
     file.then = end
-    assert attempt.look() is None
-    attempt.release()
+    assert caller.look() is None
+    caller.release()
 
 
-def test_who_dies_between_the_two_is_dead(file, attempt, other):
+def test_who_dies_between_the_two_is_dead(file, caller, other):
     file.then = other.let_go
     with pytest.raises(EffectUnknown, match=r"pay \(c2\) in process 1 began it"):
-        attempt.look()
+        caller.look()
 
 
-def test_what_a_look_took_that_nobody_waits_for_any_more_is_given_back(file, attempt):
-    file.then = attempt.withdraw  # it cannot wait: it is called where a coroutine is closed
-    attempt.look()
+def test_what_a_look_took_that_nobody_waits_for_any_more_is_given_back(file, caller):
+    file.then = caller.withdraw  # it cannot wait: it is called where a coroutine is closed
+    caller.look()
     assert Ledger(file.path).get("key") is None
 
 

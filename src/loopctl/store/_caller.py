@@ -21,14 +21,14 @@ from loopctl.store._claims import Claim, find, hold, is_held
 from loopctl.store._file import StoreFile
 from loopctl.store._rows import Row, delete, encode, finish, insert, read
 
-__all__ = ["Attempt", "inside"]
+__all__ = ["Caller", "inside"]
 
 inside: ContextVar[frozenset[int]] = ContextVar("loopctl_inside_once", default=frozenset())
 """The claims whose functions the current task or thread is a part of."""
 
 
-class Attempt:
-    """One call of `once`."""
+class Caller:
+    """Who calls `once`, for one key."""
 
     def __init__(self, file: StoreFile, key: str, by: str, token: CancelToken, check_open: Callable[[], None]) -> None:
         """Prepare to do *key* for *by*.
