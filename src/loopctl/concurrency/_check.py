@@ -16,9 +16,12 @@ def check_seconds(name: str, value: float) -> float:
         UsageError: It is not; the text names *name*.
     """
     given: object = value
-    if isinstance(given, bool) or not isinstance(given, int | float) or math.isnan(given) or given < 0:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0:  # NaN is not, either
         raise UsageError(f"{name} is a number of seconds, 0 or more, not {given!r}")
-    return float(given)
+    try:
+        return float(given)
+    except OverflowError:
+        return math.inf
 
 
 def check_count(name: str, value: int) -> int:

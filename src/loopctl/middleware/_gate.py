@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
@@ -70,7 +71,7 @@ class RateGate:
         self._lock = threading.RLock()  # a signal handler, or the collector, may come here in the middle of a look
         self._queue: deque[_Ticket] = deque()
         self._held: set[_Ticket] = set()
-        self._begun: deque[float] = deque(maxlen=requests or 0)
+        self._begun: deque[float] = deque(maxlen=min(requests or 0, sys.maxsize))
         """When the last of them were let through; not more than the limit."""
 
     @property

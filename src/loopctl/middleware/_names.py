@@ -17,6 +17,7 @@ def check_names(who: str, tools: Collection[str] | None) -> frozenset[str] | Non
     """
     if tools is None:
         return None
-    if isinstance(tools, str) or not all(isinstance(name, str) for name in tools):
+    given: object = tools
+    if isinstance(given, str) or not isinstance(given, Collection) or not all(isinstance(name, str) for name in tools):
         raise UsageError(f"{who}(tools=…) takes a collection of names, for instance [{str(tools)!r}], not {tools!r}")
     return frozenset(tools)

@@ -44,7 +44,7 @@ class Redact:
         """Put *instead* in the place of each match of *patterns*.
 
         Raises:
-            UsageError: One is no regular expression.
+            UsageError: One is no regular expression, or *instead* is no text.
         """
         if isinstance(patterns, str):
             raise UsageError(f"Redact takes a list of patterns: give [{patterns!r}]")
@@ -52,6 +52,11 @@ class Redact:
             self.patterns: tuple[re.Pattern[str], ...] = tuple(map(re.compile, patterns))
         except (re.error, TypeError) as error:
             raise UsageError(f"Redact takes regular expressions: {error}") from error
+        if not all(isinstance(pattern.pattern, str) for pattern in self.patterns):
+            raise UsageError("Redact takes regular expressions of text, not of bytes")
+        given: object = instead
+        if not isinstance(given, str):
+            raise UsageError(f"Redact(instead=…) is a text, not {given!r}")
         self.instead: str = instead
 
     def tool_text(self, text: str) -> str:

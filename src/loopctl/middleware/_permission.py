@@ -42,7 +42,7 @@ class Permission:
         Raises:
             UsageError: Something in them is no rule.
         """
-        if not isinstance(rules, Mapping):
+        if not isinstance(rules, Mapping) or not all(isinstance(pattern, str) for pattern in rules):
             raise UsageError(
                 f"Permission takes rules by the names of tools, for instance {{'*': 'ask'}}, not {rules!r}"
             )

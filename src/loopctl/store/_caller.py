@@ -21,7 +21,7 @@ from loopctl.store._claims import Claim, find, hold, is_held
 from loopctl.store._file import StoreFile
 from loopctl.store._rows import Row, delete, encode, finish, insert, read
 
-__all__ = ["Caller", "inside"]
+__all__ = ["Caller", "check_key", "inside"]
 
 inside: ContextVar[frozenset[int]] = ContextVar("loopctl_inside_once", default=frozenset())
 """The claims whose functions the current task or thread is a part of."""
@@ -36,10 +36,7 @@ class Caller:
         Raises:
             UsageError: *key* is no text.
         """
-        given: object = key
-        if not isinstance(given, str) or not _is_storable(given):
-            raise UsageError(f"a key of once is a text that says what is done, not {key!r}")
-        self.key = key
+        self.key: str = check_key(key)
         self.token = token
         self.patience: float = 30.0
         """Seconds for which others may lock the store."""
@@ -179,11 +176,17 @@ class Caller:
             claim.let_go()
 
 
-def _is_storable(key: str) -> bool:
-    try:
-        return bool(key.encode())
-    except UnicodeEncodeError:
-        return False
+def check_key(key: object) -> str:
+    """Give *key* if it can be one.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    if isinstance(key, str) and key:
+        with suppress(UnicodeEncodeError):
+            key.encode()
+            return key
+    raise UsageError(f"a key of once is a text that says what is done, not {key!r}")
 
 
 def _unknown(row: Row) -> str:

@@ -57,7 +57,10 @@ class StoreFile:
             raise UsageError(f"a store is the path of a file, not {given!r}")
         if name.startswith((":memory:", "file:")):
             raise UsageError(f"a store has to outlive its process: give the path of a file, not {name!r}")
-        self.path: Path = Path(os.path.realpath(name))  # both names of a linked file are one store
+        try:
+            self.path: Path = Path(os.path.realpath(name))  # both names of a linked file are one store
+        except (OSError, ValueError) as error:  # the folder that we are in is gone; or no file can have that name
+            raise UsageError(f"a store is the path of a file, not {name!r}: {error}") from error
         self.holders: Path = self.path.with_name(f"{self.path.name}-holders")
         """Whose locks say which claims are held by a process that lives."""
 
@@ -89,7 +92,7 @@ class StoreFile:
     def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if not self.path.parent.is_dir():
             raise StoreError(f"the store {self.path} cannot be made: there is no folder {self.path.parent}")
-        address = f"file:{quote(str(self.path))}?mode=rwc"
+        address = f"file:{quote(os.fsencode(self.path))}?mode=rwc"
         with closing(sqlite3.connect(address, timeout=_TRY, isolation_level=None, uri=True)) as connection:
             connection.execute("BEGIN")  # one view of it: another process may be making it
             is_new = self._is_new(connection)

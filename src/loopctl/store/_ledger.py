@@ -16,7 +16,7 @@ from typing import Any, Literal
 from loopctl.cancel import CancelSignal, CancelToken
 from loopctl.concurrency import epoch
 from loopctl.errors import UsageError
-from loopctl.store._caller import Caller
+from loopctl.store._caller import Caller, check_key
 from loopctl.store._claims import is_held
 from loopctl.store._file import StoreFile
 from loopctl.store._once import once_here, once_on_loop
@@ -84,8 +84,10 @@ class Ledger:
         """Say what is known of *key*; None if it was never begun, or not done.
 
         Raises:
+            UsageError: *key* is none.
             StoreError: The file cannot be used.
         """
+        check_key(key)
         if not self._file.path.exists():
             return None
         return self._file.transact(lambda connection: self._effect(read(connection, key)))
@@ -113,7 +115,7 @@ class Ledger:
             UsageError: The key is not unknown, or *result* has no JSON form.
             StoreError: The file cannot be used.
         """
-        text, fault = encode(key, result)
+        text, fault = encode(check_key(key), result)
         if fault is not None:
             raise UsageError(f"the result of {key!r} has to be what JSON can hold, not {result!r}")
         if not self._file.path.exists():

@@ -58,8 +58,8 @@ def replacing(
     # As readable as the file will be, and never more: nobody but the owner, or what the process gives new files.
     descriptor, temporary = _make(folder, 0o600 if is_there else 0o666, dir_fd)
     try:
-        # A duplicate: what the block closes by itself is not the lock.
-        with os.fdopen(os.dup(descriptor), mode, encoding=form.encoding, newline=form.newline) as file:
+        # Not its descriptor: what the block closes by itself is not the lock.
+        with os.fdopen(descriptor, mode, encoding=form.encoding, newline=form.newline, closefd=False) as file:
             yield file
         _keep_owner_and_mode(descriptor, target, dir_fd)
         os.fsync(descriptor)

@@ -242,16 +242,28 @@ def _command(words: Any, options: Any) -> Command:
             f"run_process takes a list of words, as ['git', 'log'], not {words!r}. For shell: ['sh', '-c', line]."
         )
     env = os.environb if (given := options.get("env")) is None else _environment(given)
-    cwd, text = options.get("cwd"), options.get("input")
+    cwd = options.get("cwd")
     return Command(
         tuple(_encoded(word) for word in words),
         dict(env),
         None if cwd is None else _encoded(cwd),
-        text.encode() if isinstance(text, str) else text,
+        _input(options.get("input")),
     )
 
 
+def _input(given: object) -> bytes | None:
+    try:
+        data = given.encode() if isinstance(given, str) else given
+    except UnicodeEncodeError as error:
+        raise UsageError(f"run_process: input={given!r} has no form in UTF-8: give bytes") from error
+    if data is None or isinstance(data, bytes):
+        return data
+    raise UsageError(f"run_process: input is a text or bytes, not {given!r}")
+
+
 def _environment(given: Mapping[str, str]) -> dict[bytes, bytes]:
+    if not isinstance(given, Mapping):
+        raise UsageError(f"run_process: env is a mapping of all environment variables, not {given!r}")
     env = {_encoded(name): _encoded(value) for name, value in given.items()}
     wrong = [name for name in env if not name or b"=" in name]
     if wrong:

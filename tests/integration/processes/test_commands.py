@@ -142,6 +142,9 @@ def test_what_cannot_be_run_is_refused_with_a_word_on_what_to_write() -> None:
         (("true",), {"output_limit": -1}, "output_limit"),
         (("true",), {"on_output": 1}, "on_output"),
         (("true",), {"timeout": -1}, "timeout"),
+        (("true",), {"env": ["A=b"]}, "env is a mapping"),
+        (("cat",), {"input": 5}, "input is a text or bytes"),
+        (("cat",), {"input": "\ud800"}, "UTF-8"),
     ):
         with pytest.raises(UsageError, match=word):
             asyncio.run(ToolContext("c", "t", CancelSignal().token).run_process(argv, **options))  # type: ignore[arg-type]

@@ -374,3 +374,7 @@ def test_a_permit_is_used_once() -> None:
             await permit.__aenter__()
 
     virtual_run(main)
+
+
+def test_a_limit_without_measure_is_one() -> None:
+    assert RateGate(10**30, 10**400).per == float("inf")

@@ -174,7 +174,7 @@ def test_what_is_remembered_has_been_through_the_layers_inside() -> None:
     assert [record.result for record in run.tool_calls] == ["a:1 [redacted]"] * 2
 
 
-@pytest.mark.parametrize("values", [{"entries": True}, {"seconds": -1}, {"tools": "read"}], ids=str)
+@pytest.mark.parametrize("values", [{"entries": True}, {"seconds": -1}, {"tools": "read"}, {"tools": 1}], ids=str)
 def test_a_setting_out_of_range_is_refused(values: Any) -> None:
     with pytest.raises(UsageError, match="Memoize"):
         Memoize(**values)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopctl import Run, tool
+from loopctl import Run, UsageError, tool
 from loopctl.messages import ToolCall
 from loopctl.middleware import CallContext, CallNext, Permission, Policy, ToolOutcome, Verdict
 from loopctl.recovery import RetryCall, ToolFailure
@@ -166,3 +166,9 @@ def test_any_layer_may_require_a_yes() -> None:
     assert ends(run_with(Own(require))) == [("denied", 0)]
     assert ends(Setup([Own(require)], [call("nap")], [nap], agent={"approve": yes}).run()) == [("completed", 1)]
     assert seen == [True, True]
+
+
+@pytest.mark.parametrize("rules", [None, "allow", ["nap"], {1: "allow"}, {"nap": "maybe"}, {"nap": None}], ids=str)
+def test_what_is_no_rule_is_refused(rules: Any) -> None:
+    with pytest.raises(UsageError, match="Permission"):
+        Permission(rules)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopctl import Agent, RunConfig, Session, ToolContext, ToolError, ToolProgress, tool
+from loopctl import Agent, RunConfig, Session, ToolContext, ToolError, ToolProgress, UsageError, tool
 from loopctl.messages import ToolMessage
 from loopctl.middleware import CallNext, OutputLimit, Redact, ToolOutcome
 from loopctl.recovery import GiveToModel, ToolFailure
@@ -139,3 +139,11 @@ def test_the_answer_of_a_layer_goes_through_those_outside_of_it() -> None:
 
     assert run_with(SECRET, Own(answer)).tool_calls[0].result == f"cached {HIDDEN}"
     assert run_with(Own(answer), SECRET).tool_calls[0].result == "cached sk-1"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "instead"), [(None, ""), ("sk", ""), (["("], ""), ([b"sk"], ""), ([7], ""), (["sk"], None)], ids=str
+)
+def test_what_takes_no_secret_out_is_refused_at_once(patterns: Any, instead: Any) -> None:
+    with pytest.raises(UsageError, match="Redact"):
+        Redact(patterns, instead=instead)

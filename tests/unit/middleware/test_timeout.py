@@ -208,7 +208,7 @@ def test_a_thread_that_cannot_poll_is_left_alone_at_once() -> None:
     assert [straggler.name for straggler in run.stragglers] == ["wait"]
 
 
-@pytest.mark.parametrize("seconds", [0, -1, "1", True])
+@pytest.mark.parametrize("seconds", [0, -1, "1", True, float("nan")])
 def test_a_limit_that_is_none_is_refused(seconds: Any) -> None:
     for make in (lambda: tool(timeout=seconds)(lambda: None), lambda: Timeout(seconds)):
         with pytest.raises(UsageError, match=r"timeout|Timeout"):

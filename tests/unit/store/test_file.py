@@ -57,12 +57,12 @@ def test_a_path_means_the_folder_that_the_process_was_in_and_a_link_the_file_it_
 
 
 def test_a_path_may_have_any_characters(tmp_path):
-    ledger = Ledger(tmp_path / "what? a#store %20 ü.sqlite")
+    ledger = Ledger(tmp_path / "what? a#store %20 ü \udcff.sqlite")
     assert ledger.once("key", nothing) == "done"
     assert os.path.exists(ledger.path)
 
 
-@pytest.mark.parametrize("given", ["", None, 3, b"x", ":memory:", "file:x?mode=memory"])
+@pytest.mark.parametrize("given", ["", None, 3, b"x", ":memory:", "file:x?mode=memory", "a\0b", "\ud800"])
 def test_what_is_not_the_path_of_a_file_is_refused(given):
     with pytest.raises(UsageError, match="a store"):
         Ledger(given)

@@ -91,8 +91,9 @@ def test_a_result_that_has_no_json_form_is_done_and_said_to_be_lost_each_time(on
 
 def test_a_key_and_a_function_are_checked_before_anything_is_opened(ledger, tmp_path):
     for key in ("", None, 17, "\ud800"):
-        with pytest.raises(UsageError, match="a key of once is a text"):
-            ledger.once(key, list)
+        for use in (lambda key: ledger.once(key, list), ledger.get, lambda key: ledger.resolve(key, done=True)):
+            with pytest.raises(UsageError, match="a key of once is a text"):
+                use(key)
     with pytest.raises(UsageError, match="takes a function"):
         ledger.once("key", "not one")
     assert list(tmp_path.iterdir()) == []

@@ -168,6 +168,16 @@ def test_only_writing_anew_is_possible(ctx, file, mode):
         pass
 
 
+@pytest.mark.parametrize("form", [{"newline": 3}, {"newline": "x"}, {"encoding": 3}, {"encoding": "none"}], ids=str)
+def test_a_form_of_text_that_is_none_leaves_the_file_as_it_was_and_nothing_open(ctx, file, form):
+    before = os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd") else []
+    with pytest.raises((TypeError, ValueError, LookupError)), ctx.atomic_write(file, **form):
+        pass
+    assert file.read_text() == "old"
+    assert names(file.parent) == ["notes.txt"]
+    assert not before or os.listdir("/proc/self/fd") == before
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="the administrator may write everything")
 def test_a_file_that_may_not_be_written_is_not_replaced(ctx, file):
     file.chmod(0o444)
