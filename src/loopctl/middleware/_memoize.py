@@ -21,8 +21,9 @@ class Memoize:
     """Remembers what tools with `@tool(read_only=True)` returned, by their name and their arguments.
 
     Only a call that completed is remembered: none that failed, was stopped or denied, and none that somebody had to say
-    yes to. A call of any other tool may change what is remembered: it empties the memory, before and after. A call that
-    was answered from memory is `completed` and has 0 attempts. Equal calls side by side all run, each for itself.
+    yes to. A call of any other tool may change what is remembered: it empties the memory, before and after, and once
+    more when what was left running of it has ended. A call that was answered from memory is `completed` and has 0
+    attempts. Equal calls side by side all run, each for itself.
 
     The memory belongs to this object. An agent's sessions share its middleware, so they share the memory too: give an
     agent of its own to each user for whom a tool may answer otherwise.
@@ -61,6 +62,8 @@ class Memoize:
                 return await call_next(call)
             finally:
                 self.forget()
+                for straggler in ctx.still_running:  # it may change something yet
+                    straggler.on_end(lambda _: self.forget())
         key = self._key(call)
         if key is None or ctx.needs_approval:
             return await call_next(call)

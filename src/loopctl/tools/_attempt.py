@@ -237,10 +237,12 @@ class Attempt:
         own = () if state.tool.timeout is None else (TimeLimit(state.tool.timeout),)
         limit = least((*own, *context.limits), state.timeouts)
         started = epoch()
-        means_of(context).commands.keep = functools.partial(self._keep, resources, f"command of {state.call.name}")
+        means_of(context).commands.keep = functools.partial(
+            self._keep, context, resources, f"command of {state.call.name}"
+        )
         ending = await self._supervise(bound, context, limit)
         if ending.straggler is not None:
-            self._keep(resources, state.call.name, ending.straggler)
+            self._keep(context, resources, state.call.name, ending.straggler)
         let_go(resources, into)
         if ending.stopped_by == "timeout" and ending.how != "returned":
             assert limit is not None
@@ -302,9 +304,10 @@ class Attempt:
             self._caught = ending.at
         ending.raise_if_stopped()
 
-    def _keep(self, resources: frozenset[str], name: str, straggler: Straggler) -> None:
+    def _keep(self, context: CallContext, resources: frozenset[str], name: str, straggler: Straggler) -> None:
         """Note work of the tool that goes on, and keep what it touches from others until it has ended."""
         self._is_running = True
+        context.still_running.append(straggler)
         self._abandon(straggler, name)
         hold(resources, straggler, self._state.into.held)
 

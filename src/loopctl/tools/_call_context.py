@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from loopctl.cancel import CancelToken
+from loopctl.concurrency import Straggler
 from loopctl.tools._commands import Commands
 from loopctl.tools._context import ToolContext, means_of
 from loopctl.tools._ledger import EffectLedger
@@ -16,7 +17,7 @@ __all__ = ["CallContext"]
 class CallContext(ToolContext):
     """One attempt of a call, as middleware sees it."""
 
-    __slots__ = ("limits", "needs_approval", "read_only")
+    __slots__ = ("limits", "needs_approval", "read_only", "still_running")
 
     limits: list[TimeLimit]
     """What `limit` was told."""
@@ -24,6 +25,8 @@ class CallContext(ToolContext):
     """True once somebody has to say yes to this call: a middleware, or the tool itself, wants it."""
     read_only: bool
     """True if the tool is declared to change nothing."""
+    still_running: list[Straggler]
+    """What of the tool goes on though it was stopped; known when `call_next` returns or raises."""
 
     def __init__(  # noqa: PLR0913 - those of a tool's context
         self,
@@ -42,6 +45,7 @@ class CallContext(ToolContext):
         self.limits = []
         self.needs_approval = False
         self.read_only = read_only
+        self.still_running = []
 
     def limit(self, seconds: float, *, retries: int = 0) -> None:
         """Bound the tool's own time, before the call is passed on. The least limit counts.

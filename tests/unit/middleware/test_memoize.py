@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from loopctl import Run, ToolError, UsageError, tool
+from loopctl import Agent, Run, ToolError, UsageError, tool
 from loopctl.messages import ToolCall
 from loopctl.middleware import CallNext, Memoize, Permission, Redact, Timeout, ToolOutcome
-from loopctl.testing import call, virtual_run
+from loopctl.testing import ScriptedModel, call, virtual_run
 from tests.unit.middleware.layers import Own, Setup, ends
 
 READ: list[str] = []
@@ -178,3 +179,22 @@ def test_what_is_remembered_has_been_through_the_layers_inside() -> None:
 def test_a_setting_out_of_range_is_refused(values: Any) -> None:
     with pytest.raises(UsageError, match="Memoize"):
         Memoize(**values)
+
+
+def test_what_was_left_running_empties_the_memory_when_it_has_ended() -> None:
+    @tool(timeout=1)
+    async def stubborn() -> None:
+        """Write in the end, whatever it is told."""
+        end = asyncio.get_running_loop().time() + 10
+        while (left := end - asyncio.get_running_loop().time()) > 0:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(left)
+
+    async def main() -> list[list[tuple[str, int]]]:
+        model = ScriptedModel([call("stubborn")], [call("read")], "a", [call("read")], "b", [call("read")], "c")
+        session = Agent(model, [stubborn, read], middleware=[Memoize()]).session()
+        runs = [await session.run("write, then read"), await session.run("read again")]
+        await asyncio.sleep(20)
+        return [ends(run) for run in (*runs, await session.run("read what was written late"))]
+
+    assert virtual_run(main) == [[("failed", 1), ("completed", 1)], [("completed", 0)], [("completed", 1)]]
