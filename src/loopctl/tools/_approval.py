@@ -23,13 +23,27 @@ __all__ = ["Approval", "Approver", "ask", "check_approver", "verdict"]
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The answer to the question whether a call may run."""
+    """The answer to the question whether a call may run.
+
+    Raises:
+        UsageError: It is none: a word is no yes.
+    """
 
     is_allowed: bool
     text: str = ""
     """What the model is told of a no."""
     arguments: Mapping[str, Any] | None = None
     """What the call runs with instead, if it is allowed; None leaves its arguments as they are."""
+
+    def __post_init__(self) -> None:
+        """Check each part."""
+        for name, value, kind, what in (
+            ("is_allowed", self.is_allowed, bool, "True or False"),
+            ("text", self.text, str, "a text for the model"),
+            ("arguments", self.arguments, Mapping | None, "a mapping, or None"),
+        ):
+            if not isinstance(value, kind):
+                raise UsageError(f"Approval.{name} is {what}, not {value!r}")
 
     @classmethod
     def allow(cls, arguments: Mapping[str, Any] | None = None) -> Approval:

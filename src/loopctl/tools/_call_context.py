@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from loopctl.cancel import CancelToken
 from loopctl.concurrency import Straggler
+from loopctl.errors import UsageError
 from loopctl.tools._commands import Commands
 from loopctl.tools._context import ToolContext, means_of
 from loopctl.tools._ledger import EffectLedger
@@ -55,8 +56,11 @@ class CallContext(ToolContext):
             retries: Attempts that may follow one that took too long, each with twice the time.
 
         Raises:
-            UsageError: *seconds* is no such number.
+            UsageError: One of them is no such number.
         """
+        given: object = retries
+        if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+            raise UsageError(f"limit(retries=…) is a whole number from 0 on, not {given!r}")
         self.limits.append(TimeLimit(check_limit("limit", seconds), retries))
 
     def require_approval(self) -> None:

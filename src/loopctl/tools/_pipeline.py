@@ -239,6 +239,8 @@ class _Layer:
 
 def _stamped(given: object, call: ToolCall) -> ToolCall:
     """Give *call* with the arguments of what a layer passed on."""
-    if not isinstance(given, ToolCall) or not isinstance(given.arguments, Mapping):
+    if not isinstance(given, ToolCall):
         raise UsageError(f"call_next takes the ToolCall to go on with, not {type(given).__name__}")
+    if not isinstance(given.arguments, Mapping):
+        raise UsageError(f"the arguments of a ToolCall are a mapping, not {type(given.arguments).__name__}")
     return replace(call, arguments=given.arguments)

@@ -213,3 +213,14 @@ def test_a_limit_that_is_none_is_refused(seconds: Any) -> None:
     for make in (lambda: tool(timeout=seconds)(lambda: None), lambda: Timeout(seconds)):
         with pytest.raises(UsageError, match=r"timeout|Timeout"):
             make()
+
+
+@pytest.mark.parametrize("retries", [-1, 1.5, None, True])
+def test_retries_that_are_no_number_fail_the_call_before_the_tool(retries: Any) -> None:
+    async def limit(call_: Any, ctx: CallContext, call_next: CallNext) -> ToolOutcome:
+        ctx.limit(9, retries=retries)
+        return await call_next(call_)
+
+    run = run_with(Own(limit))
+    assert ends(run) == [("failed", 0)]
+    assert "whole number from 0 on" in str(run.tool_calls[0].result)

@@ -61,6 +61,19 @@ def test_everything_else_is_a_no_that_the_model_is_told(no: object, words: str) 
     assert run.outcome == "completed"
 
 
+@pytest.mark.parametrize(
+    "parts", [("no",), (1,), (None,), (False, 5), (False, None), (True, "", [1]), (True, "", "x")], ids=str
+)
+def test_an_approval_that_is_none_is_refused_and_lets_nothing_run(parts: Any) -> None:
+    async def approve(asked: Any, ctx: Any) -> Approval:
+        return Approval(*parts)
+
+    run = run_with(approve)
+    (record,) = run.tool_calls
+    assert (run.outcome, record.status, RAN) == ("completed", "denied", [])
+    assert "UsageError: Approval." in str(record.result)
+
+
 def test_nobody_to_ask_is_a_no() -> None:
     (record,) = run_with(None).tool_calls
     assert (record.status, RAN) == ("denied", [])
