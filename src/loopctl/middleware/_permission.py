@@ -42,7 +42,8 @@ class Permission:
         Raises:
             UsageError: Something in them is no rule.
         """
-        if not isinstance(rules, Mapping) or not all(isinstance(pattern, str) for pattern in rules):
+        given: object = rules
+        if not isinstance(given, Mapping) or not all(isinstance(pattern, str) for pattern in given):
             raise UsageError(
                 f"Permission takes rules by the names of tools, for instance {{'*': 'ask'}}, not {rules!r}"
             )
