@@ -113,6 +113,8 @@ class Attempt:
             commands=Commands(into.grace.seconds),
         )
         means = means_of(context)
+        # Those of the layers and of who is asked touch nothing that the tool holds.
+        means.commands.keep = functools.partial(self._keep, frozenset(), f"command of {state.call.name}")
         try:
             with acting_token(state.tool, into.token) as means.acting:
                 if into.middleware:

@@ -160,6 +160,31 @@ def test_an_escaped_process_is_a_straggler_of_the_run_until_it_ends(tmp_path: Pa
     assert [type(event) for event in events if isinstance(event, StragglerEnded)] == [StragglerEnded]
 
 
+def test_what_escaped_from_a_command_of_a_middleware_is_listed_too(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    escape = f"setsid sh -c 'echo $$ > {pids}; exec sleep 1000'"
+
+    class Backup:
+        async def tool_call(self, asked: Any, ctx: Any, call_next: Any) -> Any:
+            await ctx.run_process(["sh", "-c", f"{escape} & wait"])
+            return await call_next(asked)
+
+    async def main() -> Run:
+        model = ScriptedModel([call("shell", {"line": "true"})], [say("done")])
+        session = Agent(model, [shell], middleware=[Backup()]).session()
+        handle = session.start("go")
+        await comes(lambda: pids.exists() and bool(pids_in(pids)))
+        handle.cancel()
+        run = await handle
+        os.kill(pids_in(pids)[0], signal.SIGKILL)
+        await comes(lambda: all(straggler.is_ended for straggler in session.stragglers))
+        return run
+
+    run = asyncio.run(main())
+    assert [straggler.name for straggler in run.stragglers] == ["command of shell"]
+    assert run.tool_calls[0].status is CallStatus.NOT_STARTED
+
+
 def test_a_daemon_that_forked_twice_has_escaped_too(tmp_path: Path) -> None:
     """Case G5."""
     pids = tmp_path / "pids"
