@@ -114,7 +114,7 @@ class Attempt:
         )
         means = means_of(context)
         # Those of the layers and of who is asked touch nothing that the tool holds.
-        means.commands.keep = functools.partial(self._keep, frozenset(), f"command of {state.call.name}")
+        means.commands.keep = functools.partial(self._keep, context, frozenset(), f"command of {state.call.name}")
         try:
             with acting_token(state.tool, into.token) as means.acting:
                 if into.middleware:
