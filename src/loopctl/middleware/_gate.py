@@ -6,7 +6,8 @@ Rules:
    is room. So a permit cannot be lost between a giver and a taker that was cancelled meanwhile.
 2. The queue is in the order of arrival. Who leaves it, served or cancelled, wakes the next one.
 3. The lock is held for a look and never over an await or a call of foreign code.
-4. A place that is held on a loop that was closed is free: nothing will ever end there. A closed loop tells nobody, so
+4. In a fork nothing is held and nobody waits: that is the parent's.
+5. A place that is held on a loop that was closed is free: nothing will ever end there. A closed loop tells nobody, so
    who depends on another loop looks again by itself.
 
 Source: no library, because the limiters of asyncio, anyio and aiolimiter are each bound to one loop. The first two hand
@@ -17,8 +18,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -35,6 +38,8 @@ from loopctl.record import Checkpoint
 __all__ = ["RateGate"]
 
 _Declare: TypeAlias = Callable[[float | None, str], AbstractContextManager[None]]
+
+_gates: weakref.WeakSet[RateGate] = weakref.WeakSet()
 
 _LOOK_AGAIN = 1.0
 """Seconds after which who depends on another loop looks whether that still runs."""
@@ -68,11 +73,16 @@ class RateGate:
         if self.per == 0:
             raise UsageError("RateGate(per=…) is more than 0 seconds")
         self.concurrent: int | None = concurrent
+        self._begun: deque[float] = deque(maxlen=min(requests or 0, sys.maxsize))
+        """When the last of them were let through; not more than the limit."""
+        self._begin()
+        _gates.add(self)
+
+    def _begin(self) -> None:
+        """Let nobody hold anything, and nobody wait."""
         self._lock = threading.RLock()  # a signal handler, or the collector, may come here in the middle of a look
         self._queue: deque[_Ticket] = deque()
         self._held: set[_Ticket] = set()
-        self._begun: deque[float] = deque(maxlen=min(requests or 0, sys.maxsize))
-        """When the last of them were let through; not more than the limit."""
 
     @property
     def waiting(self) -> int:
@@ -290,3 +300,13 @@ class _Ticket:
     def _resolve(self) -> None:
         if not self.future.done():
             self.future.set_result(None)
+
+
+def _forget_parents() -> None:
+    """In a fork: another thread of the parent may hold a permit, or a lock, and will never give it back here."""
+    for gate in list(_gates):
+        gate._begin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parents)
