@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks import Row
-from loopctl import Agent, RunConfig, ToolContext, ToolStarted, run as run_program
+from loopctl import Agent, RunConfig, ToolContext, ToolStarted, run as run_program, tool
 from loopctl.testing import ScriptedModel, call, finally_endless, shield_work, swallow_always
 
 GRACE = 0.3
@@ -43,9 +43,17 @@ async def flooded_pipe(ctx: ToolContext) -> str:
     return "never"
 
 
-async def excess(tool: Callable[..., Any]) -> float:
-    """Give the seconds after the grace at which a run ended whose *tool* does not."""
-    session = Agent(ScriptedModel([call(tool.__name__, {})]), [tool], config=RunConfig(grace=GRACE)).session()
+@tool(isolation="process")
+def spin_in_a_process() -> str:
+    """Compute for ever, and never look at anything."""
+    while True:
+        pass
+
+
+async def excess(stubborn: Callable[..., Any]) -> float:
+    """Give the seconds after the grace at which a run ended whose *stubborn* tool does not."""
+    name = stubborn.__name__
+    session = Agent(ScriptedModel([call(name, {})]), [stubborn], config=RunConfig(grace=GRACE)).session()
     handle = session.start("go")
     reader = aiter(handle)  # kept: who drops the last reader stops the run
     async for event in reader:
@@ -68,14 +76,15 @@ def stubborn() -> Iterator[Callable[..., Any]]:
         yield probe.function
         probe.release()
     yield from (sleep_in_a_thread, sleep_in_a_thread_that_could_poll, shell_with_deaf_grandchildren, flooded_pipe)
+    yield spin_in_a_process
 
 
 async def measure() -> list[Row]:
     """Give the rows."""
     rows = []
-    for tool in stubborn():
-        worst = max([await excess(tool) for _ in range(ROUNDS)])
-        name = f"end of a run after its grace: {tool.__name__.replace('_', ' ')}"
+    for each in stubborn():
+        worst = max([await excess(each) for _ in range(ROUNDS)])
+        name = f"end of a run after its grace: {each.__name__.replace('_', ' ')}"
         rows.append(Row(name, f"{worst * 1e3:+.1f} ms", f"<= {BOUND * 1e3:.0f} ms", worst <= BOUND))
     return rows
 

@@ -5,6 +5,8 @@ What is promised is in `loopctl.testing`; this plays each scenario in the short 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from loopctl.testing import Scenario, cancel_everywhere
@@ -35,3 +37,11 @@ def test_a_stop_at_any_step_ends_the_run_once_and_cleanly(scenario: Scenario) ->
 def test_a_tool_that_misbehaves_breaks_no_promise_at_any_step(scenario: Scenario) -> None:
     """Case B16 at every step: whatever a tool does with the cancel, the run ends within the grace."""
     _sweep(scenario, hands=["session", "caller"], timings=["before", "at"])
+
+
+@pytest.mark.parametrize("scenario", MISBEHAVING.values(), ids=MISBEHAVING)
+def test_a_tool_that_misbehaves_gets_no_time_at_all_with_no_grace(scenario: Scenario) -> None:
+    """The run ends in the very instant of the stop; what has not unwound by then is listed."""
+    listed = replace(scenario, stragglers=True)
+    result = cancel_everywhere(listed, hands=["session"], sources=["loop"], timings=["before"], graces=[0])
+    assert result.outcomes["cancelled"] > result.steps / 2

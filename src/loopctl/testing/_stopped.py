@@ -206,11 +206,20 @@ class Stopped:
 
     async def _clear_up(self) -> None:
         await self.session.aclose()
+        if self.scenario.stragglers:
+            self._wait_for_threads()
         until = self._loop.time() + (_LATEST if self.scenario.stragglers else 0)
         while self._loop.time() < until and self._what_is_left():  # noqa: ASYNC110 - nothing tells of all of them
             await asyncio.sleep(60)
         self.left = self._what_is_left()
         self.late = 0 if self._handle is None else self._handle.late_events
+
+    def _wait_for_threads(self) -> None:
+        """Let no virtual hour pass while an abandoned thread, which lives in real time, comes to its end."""
+        for straggler in self.session.stragglers:
+            if straggler.kind == "thread" and not straggler.is_ended:
+                release = self._loop.hold_time(f"the abandoned thread {straggler.name}")
+                straggler.on_end(lambda _, release=release: release())  # type: ignore[misc]
 
     def _what_is_left(self) -> list[str]:
         others = asyncio.all_tasks(self._loop) - {asyncio.current_task()}
