@@ -17,7 +17,7 @@ from loopctl import CancelSignal, ToolContext
 from loopctl.builtin import builtin_tools
 from loopctl.tools import TEMPORARY_PREFIX
 from tests.integration.abandon.commander import INSIDE, VICTIM
-from tests.integration.abandon.victims import Victims
+from tests.integration.abandon.victims import Moments, Victims
 from tests.integration.cli.terminal import COMMAND, clean_environment
 from tests.integration.processes.alive import is_alive, pids_in, until
 from tests.peers.openai_server import OpenAIServer, calls, text
@@ -25,7 +25,7 @@ from tests.peers.openai_server import OpenAIServer, calls, text
 COMMANDER = Path(__file__).with_name("commander.py")
 KILLS = {"write_file": 70, "edit_file": 70, "run_command": 60}
 LATEST = {"write_file": 0.02, "edit_file": 0.02, "run_command": 0.12}
-"""Seconds after the beginning of the call in which a kill may fall."""
+"""Seconds after the beginning of the call in which the first kill may fall."""
 LINES = 15_000
 JOBS = "echo $$ >> pids; (trap '' TERM; sleep 300) & echo $! >> pids; setsid sleep 300 & echo $! >> pids; wait"
 
@@ -110,7 +110,7 @@ def descendants(folder: Path) -> list[int]:
 def test_a_killed_command_leaves_whole_files_and_no_process(tmp_path, name):
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
-    chance = random.Random(seed)
+    moments = Moments(random.Random(seed), LATEST[name])
     play = Play(name, tmp_path)
     inside, left, versions = 0, 0, set()
     with play.server as server:
@@ -119,7 +119,9 @@ def test_a_killed_command_leaves_whole_files_and_no_process(tmp_path, name):
             for kill in range(1, KILLS[name] + 1):
                 look = play.wait_until_begun if kill % 2 else None
                 play.note()
-                inside += victims.kill(kill, after=chance.uniform(0, LATEST[name]), look=look) == INSIDE
+                is_inside = victims.kill(kill, after=moments.next(), look=look) == INSIDE
+                moments.learn(is_inside=is_inside)
+                inside += is_inside
                 versions.add(play.version())
                 assert len(play.marked()) <= 1, "what an earlier victim left was not swept"
                 left += len(play.marked())

@@ -10,6 +10,7 @@ import functools
 import importlib.util
 import mmap
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -72,6 +73,23 @@ class Victims:
         status = int(self._server.stdout.readline())
         assert os.WIFSIGNALED(status) or status == 0, "the victim failed by itself"
         return self._map[0] if os.WIFSIGNALED(status) else 0
+
+
+class Moments:
+    """Random moments of which most fall inside of work whose length is a matter of the machine."""
+
+    def __init__(self, chance: random.Random, latest: float) -> None:
+        """Give moments of up to *latest* seconds, or less."""
+        self._chance = chance
+        self._most = self._latest = latest
+
+    def next(self) -> float:
+        """Give a number of seconds."""
+        return self._chance.uniform(0, self._latest)
+
+    def learn(self, *, is_inside: bool) -> None:
+        """Reach less far if the last one came too late, and further again if it fell inside: most of them are to."""
+        self._latest = min(self._most, self._latest * (1.1 if is_inside else 0.7))
 
 
 def _map(page: Path) -> mmap.mmap:
