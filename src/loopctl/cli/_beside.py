@@ -41,6 +41,9 @@ class _Beside(io.TextIOBase):
     def flush(self) -> None:
         self._stream.flush()
 
+    def close(self) -> None:
+        """Leave the stream as it is: it is not ours, and may be closed already when this is collected."""
+
     def isatty(self) -> bool:
         return self._stream.isatty()
 

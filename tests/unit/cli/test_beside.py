@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 import threading
 
-from loopctl.cli._beside import printing_beside
+from loopctl.cli._beside import _Beside, printing_beside
 
 
 class SlowScreen:
@@ -45,3 +46,12 @@ def test_a_print_on_a_thread_outlives_the_block(monkeypatch):
     thread.join(10)
     assert failures == []
     assert out.getvalue() == "slow has begun\n"
+
+
+def test_a_stream_that_was_closed_meanwhile_is_no_trouble_when_it_is_let_go():
+    """From Python 3.13 on a failing end of a stream is told."""
+    stream = io.StringIO()
+    beside = _Beside(stream, SlowScreen())
+    stream.close()
+    del beside
+    gc.collect()
