@@ -7,8 +7,24 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.leaks import children
+
+_others: frozenset[str] = frozenset()
+"""The children that were there before the test: a model's server that other tests share, for one."""
+
 PATIENCE = 20.0
 """Seconds until something that should come is called missing."""
+
+
+def note_others() -> None:
+    """Count none of the children that are there now as the test's."""
+    global _others  # noqa: PLW0603 - one test at a time
+    _others = frozenset(children())
+
+
+def our_children() -> list[str]:
+    """The ids of the child processes that were started since then, the dead that nobody has waited for included."""
+    return sorted(children().keys() - _others)
 
 
 def is_alive(pid: int) -> bool:

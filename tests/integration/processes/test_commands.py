@@ -14,8 +14,7 @@ import pytest
 
 from loopctl import Cancelled, CancelSignal, ToolContext, ToolError, UsageError
 from loopctl.tools import ProcessResult
-from tests.integration.processes.alive import comes, is_alive, pids_in, until
-from tests.leaks import children
+from tests.integration.processes.alive import comes, is_alive, our_children, pids_in, until
 
 
 def run(*argv: str, signal: CancelSignal | None = None, **options: Any) -> ProcessResult:
@@ -191,4 +190,6 @@ def test_an_escaped_process_is_told_of_and_its_hold_on_the_pipe_is_not_waited_fo
         await comes(lambda: not is_alive(pid))
 
     asyncio.run(main())
-    until(lambda: run("true") and not children())  # the next command reaps the warden that the closed loop could not
+    until(
+        lambda: run("true") and not our_children()
+    )  # the next command reaps the warden that the closed loop could not

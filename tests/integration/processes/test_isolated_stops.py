@@ -17,9 +17,8 @@ from loopctl.middleware import Timeout
 from loopctl.record import CallStatus
 from loopctl.testing import ScriptedModel, call, say
 from loopctl.tools import _isolation
-from tests.integration.processes.alive import comes, is_alive, pids_in, until
+from tests.integration.processes.alive import comes, is_alive, our_children, pids_in, until
 from tests.integration.processes.isolated import poll, spin_in_c, tidy, unwind
-from tests.leaks import children
 
 
 def stopped(used: Any, path: Path, *, grace: float = 30.0, urgency: Urgency = Urgency.STOP) -> Run:
@@ -33,7 +32,7 @@ def stopped(used: Any, path: Path, *, grace: float = 30.0, urgency: Urgency = Ur
         assert is_alive(pids_in(path)[0])
         handle.cancel("enough", urgency=urgency)
         run = await handle
-        await comes(lambda: not children())
+        await comes(lambda: not our_children())
         return run
 
     run = asyncio.run(main())
@@ -83,7 +82,7 @@ def test_a_stop_while_the_process_is_being_made_is_no_failure(tmp_path: Path) ->
     async def main() -> Run:
         model = ScriptedModel([call("poll", {"path": str(tmp_path / "pid")})], [say("done")])
         handle = Agent(model, [poll]).session().start("go")
-        await comes(children)
+        await comes(our_children)
         handle.cancel("never mind")
         return await handle
 
@@ -99,7 +98,7 @@ def test_a_time_limit_ends_it_and_the_run_goes_on(tmp_path: Path) -> None:
         model = ScriptedModel([call("unwind", {"path": str(path)})], [say("done")])
         agent = Agent(model, [unwind], middleware=[Timeout(1)], config=RunConfig(grace=30))
         handle = agent.session().start("go")
-        await comes(children)
+        await comes(our_children)
         return await handle
 
     run = asyncio.run(main())

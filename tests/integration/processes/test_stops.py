@@ -27,8 +27,7 @@ from loopctl import (
 from loopctl.concurrency import Straggler
 from loopctl.record import CallStatus, Checkpoint, Event
 from loopctl.testing import ScriptedModel, call, say
-from tests.integration.processes.alive import comes, is_alive, pids_in
-from tests.leaks import children
+from tests.integration.processes.alive import comes, is_alive, our_children, pids_in
 
 LINES: list[str] = []
 DEAF = "trap '' TERM; while :; do sleep 0.05; done"
@@ -63,7 +62,7 @@ def stopped(
         session = agent.session()
         handle = session.start("go")
         await comes(lambda: "ready" in LINES)
-        assert children(), "there is nothing to stop"
+        assert our_children(), "there is nothing to stop"
         handle.cancel("enough", urgency=urgency)
         run = await handle
         if then is not None:
@@ -87,7 +86,7 @@ def test_the_whole_group_ends_with_the_run_and_is_reaped(tmp_path: Path) -> None
     assert [(record.status, record.result) for record in run.tool_calls] == [(CallStatus.INTERRUPTED, None)]
     assert run.stop is not None
     assert (run.stop.checkpoint, run.stop.stragglers, run.stragglers) == (Checkpoint.TOOL_CALL, (), ())
-    assert children() == {}
+    assert our_children() == []
 
 
 def test_term_comes_at_once_so_that_a_command_can_tidy_up(tmp_path: Path) -> None:
@@ -242,7 +241,7 @@ def test_a_command_whose_warden_is_killed_is_killed_and_said_to_have_failed(tmp_
         line = f"({DEAF}) & echo $! > {pids}; echo $$ >> {pids}; echo ready; {DEAF}"
         handle = Agent(ScriptedModel([call("shell", {"line": line})], [say("done")]), [shell]).session().start("go")
         await comes(lambda: "ready" in LINES)
-        (warden,) = children()
+        (warden,) = our_children()
         os.kill(int(warden), signal.SIGKILL)
         run = await handle
         await comes(lambda: not any(map(is_alive, pids_in(pids))))
