@@ -10,13 +10,14 @@ import contextlib
 import gc
 import logging
 import multiprocessing.resource_tracker
+import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-__all__ = ["AsyncioErrors", "Leaks", "children"]
+__all__ = ["AsyncioErrors", "Leaks", "children", "children_of"]
 
 SHARED_THREADS = frozenset({"loopctl-deadlines"})
 """Threads that the library starts once per process and keeps, by name."""
@@ -36,11 +37,16 @@ def threads() -> dict[str, object]:
 
 def children() -> dict[str, object]:
     """Give the child processes, those that nobody has waited for included (on Linux)."""
+    return {str(pid): pid for pid in children_of(os.getpid())}
+
+
+def children_of(pid: int) -> list[int]:
+    """Give the child processes of *pid*, those that nobody has waited for included; on Linux."""
     tracker = getattr(multiprocessing.resource_tracker._resource_tracker, "_pid", None)
-    found: dict[str, object] = {}
-    for path in _PROC.glob("task/*/children"):
+    found: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # that thread ended just now
-            found |= {pid: pid for pid in path.read_text().split() if int(pid) != tracker}
+            found += [int(child) for child in path.read_text().split() if int(child) != tracker]
     return found
 
 

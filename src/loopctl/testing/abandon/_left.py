@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import multiprocessing.resource_tracker
 import os
 import re
 import sys
@@ -22,10 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from loopctl.testing._leaks import children_of
 from loopctl.testing._where import task_work
 from loopctl.testing.abandon._points import Author
 
-__all__ = ["Left", "Look", "children_of", "command_of", "hear_collected", "minus", "reachable"]
+__all__ = ["Left", "Look", "command_of", "hear_collected", "minus", "reachable"]
 
 LeftKind: TypeAlias = Literal["task", "thread", "process", "descriptor", "lock", "folder", "collected"]
 
@@ -172,16 +172,6 @@ def _shown(target: str) -> str:
     if target.startswith("pipe:"):
         return "a pipe"
     return target.removeprefix(f"{Path.cwd()}/")
-
-
-def children_of(pid: int) -> list[int]:
-    """Give the child processes, those that nobody has waited for included; on Linux."""
-    tracker = getattr(multiprocessing.resource_tracker._resource_tracker, "_pid", None)
-    found: list[int] = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # that thread ended just now
-            found += [int(child) for child in path.read_text().split() if int(child) != tracker]
-    return found
 
 
 def command_of(pid: int) -> str:

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
-from loopctl.testing.abandon._left import Left, children_of, command_of
+from loopctl.testing._leaks import children_of
+from loopctl.testing.abandon._left import Left, command_of
 
 __all__ = ["CallerGone", "Herd", "fork"]
 
