@@ -13,6 +13,19 @@ import asyncio, os, signal, sys, threading, time
 import loopctl
 from loopctl import Agent, CancelSignal, Cancelled, RunConfig
 from loopctl.testing import ScriptedModel, call, say, stall
+
+def block() -> str:
+    "Block a thread."
+    time.sleep(30)
+    return "late"
+
+async def refuse() -> str:
+    "Refuse."
+    while True:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            pass
 """
 
 

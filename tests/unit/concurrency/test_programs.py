@@ -59,19 +59,6 @@ def test_leftovers_that_refuse_do_not_hold_up_the_end() -> None:
 def test_a_process_with_a_stubborn_tool_ends_when_main_returns() -> None:
     done = program(
         """
-        def block() -> str:
-            "Block a thread."
-            time.sleep(30)
-            return "late"
-
-        async def refuse() -> str:
-            "Refuse."
-            while True:
-                try:
-                    await asyncio.sleep(30)
-                except asyncio.CancelledError:
-                    pass
-
         for name in ("block", "refuse"):
             agent = Agent(ScriptedModel([call(name, {})]), [block, refuse], config=RunConfig(grace=0.1))
             sig = CancelSignal()
@@ -92,19 +79,6 @@ def test_a_program_with_a_loop_of_its_own_ends_when_main_returns_whatever_was_ab
     """Also under plain `asyncio.run`, which waits for every task that it knows: it does not know the stragglers."""
     done = program(
         f"""
-        def block() -> str:
-            "Block a thread."
-            time.sleep(30)
-            return "late"
-
-        async def refuse() -> str:
-            "Refuse."
-            while True:
-                try:
-                    await asyncio.sleep(30)
-                except asyncio.CancelledError:
-                    pass
-
         async def main():
             for tool in (block, refuse):
                 agent = Agent(ScriptedModel([call(tool.__name__, {{}})]), [tool], config=RunConfig(grace=0.1))
@@ -139,14 +113,6 @@ def test_ctrl_c_stops_run_sync_then_abandons_then_leaves() -> None:
                 stopped = ended.__cause__
                 print(stopped.reason.origin == origin and ended.code == 143, stopped.run.partial_text)
         print(before == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)))
-
-        async def refuse() -> str:
-            "Refuse."
-            while True:
-                try:
-                    await asyncio.sleep(30)
-                except asyncio.CancelledError:
-                    pass
 
         agent = Agent(ScriptedModel([call("refuse", {})]), [refuse], config=RunConfig(grace=20))
         for delay in (0.3, 0.8):
