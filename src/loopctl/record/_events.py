@@ -32,6 +32,23 @@ __all__ = [
 ]
 
 
+class _OfCall:
+    """What the events of one tool call have in common."""
+
+    __slots__ = ()
+    call: ToolCallRecord
+
+    @property
+    def id(self) -> str:
+        """The call's id."""
+        return self.call.id
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return self.call.name
+
+
 @dataclass(frozen=True, slots=True)
 class RunStarted:
     """The run has begun."""
@@ -87,45 +104,25 @@ class WaitStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolStarted:
+class ToolStarted(_OfCall):
     """A tool call begins."""
 
     call: ToolCallRecord
     """As known now: its status is `not_started`, the last word before it is."""
     run_id: str = ""
 
-    @property
-    def id(self) -> str:
-        """The call's id."""
-        return self.call.id
-
-    @property
-    def name(self) -> str:
-        """The tool's name."""
-        return self.call.name
-
 
 @dataclass(frozen=True, slots=True)
-class ApprovalRequested:
+class ApprovalRequested(_OfCall):
     """Somebody is asked whether a call may run: the time to show a prompt."""
 
     call: ToolCallRecord
     """With the arguments that it would run with."""
     run_id: str = ""
 
-    @property
-    def id(self) -> str:
-        """The call's id."""
-        return self.call.id
-
-    @property
-    def name(self) -> str:
-        """The tool's name."""
-        return self.call.name
-
 
 @dataclass(frozen=True, slots=True)
-class ApprovalEnded:
+class ApprovalEnded(_OfCall):
     """Nobody is asked about the call any more: the time to take the prompt away."""
 
     call: ToolCallRecord
@@ -133,16 +130,6 @@ class ApprovalEnded:
     answer: Literal["allowed", "denied", "withdrawn"]
     """`withdrawn`: the run was stopped, which means no; a late answer is not heard."""
     run_id: str = ""
-
-    @property
-    def id(self) -> str:
-        """The call's id."""
-        return self.call.id
-
-    @property
-    def name(self) -> str:
-        """The tool's name."""
-        return self.call.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,21 +145,11 @@ class ToolProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolFinished:
+class ToolFinished(_OfCall):
     """A tool call that had started has its status."""
 
     call: ToolCallRecord
     run_id: str = ""
-
-    @property
-    def id(self) -> str:
-        """The call's id."""
-        return self.call.id
-
-    @property
-    def name(self) -> str:
-        """The tool's name."""
-        return self.call.name
 
 
 @dataclass(frozen=True, slots=True)
