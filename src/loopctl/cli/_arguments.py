@@ -71,6 +71,8 @@ class Options:
     tools: str | None = None
     workspace: str | None = None
     """The folder of the built-in tools; None is without them."""
+    servers: tuple[str, ...] = ()
+    """MCP servers: commands and URLs."""
     is_yes: bool = False
     """Let every call run without asking."""
     max_turns: int | None = None
@@ -213,6 +215,9 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workspace", metavar="DIR", help="let it read, change and run things in DIR; asks before changes"
     )
+    parser.add_argument(
+        "--mcp", metavar="SERVER", action="append", help="tools of an MCP server: a command or URL; each call asks"
+    )
     parser.add_argument("--yes", action="store_true", help="ask nobody: every call may run")
     parser.add_argument("--max-turns", metavar="N", type=_count, help="model requests per run, at most (50)")
     parser.add_argument("--deadline", metavar="S", type=_seconds, help="seconds for each run, then it is stopped")
@@ -272,6 +277,7 @@ def parse(argv: Sequence[str] | None) -> Options:
         system=found.system,
         tools=found.tools,
         workspace=found.workspace,
+        servers=tuple(found.mcp or ()),
         is_yes=found.yes,
         max_turns=found.max_turns,
         deadline=found.deadline,

@@ -14,19 +14,22 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import redirect_stdout, suppress
+from functools import partial
 from typing import TextIO
 
 from loopctl.cli._agent import make_agent
 from loopctl.cli._arguments import Checking, Options, parse
 from loopctl.cli._chat import chat
 from loopctl.cli._effects import effects
-from loopctl.cli._exit import FAILED, INTERRUPTED, USAGE, leave, silence
+from loopctl.cli._exit import FAILED, INTERRUPTED, TERMINATED, USAGE, leave, silence
 from loopctl.cli._presses import Presses
 from loopctl.cli._report import one_line
 from loopctl.cli._run import run_once
+from loopctl.cli._servers import served_tools
 from loopctl.concurrency import interrupts, run
 from loopctl.driver import Agent, Session
-from loopctl.errors import LoopError, UsageError
+from loopctl.errors import Cancelled, LoopError, UsageError
+from loopctl.tools import ToolRegistry
 
 __all__ = ["command"]
 
@@ -73,14 +76,15 @@ def _perform(options: Options, presses: Presses) -> tuple[int, bool]:
         return _check(options, options.checking), False
     if options.command == "chat":
         agent = make_agent(options)
-        return run(_main(agent, options, lambda session: chat(session, presses)))
+        return run(_main(agent, options, presses, lambda session: chat(session, presses)))
     text = sys.stdin.read() if options.input == "-" else options.input
     if not text.strip():
         raise UsageError("there is nothing to ask: the input is empty")
     stdout = sys.stdout
     with redirect_stdout(sys.stderr):  # stdout is for the reply: what modules and tools print goes beside it
         agent = make_agent(options)
-        return run(_main(agent, options, lambda session: run_once(session, text, options.output, presses, stdout)))
+        perform = partial(run_once, text=text, shape=options.output, presses=presses, stdout=stdout)
+        return run(_main(agent, options, presses, perform))
 
 
 def _check(options: Options, checking: Checking) -> int:
@@ -103,10 +107,17 @@ def _check_open(stream: TextIO | None, name: str) -> None:
         raise UsageError(f"{name} is closed: give the command one, if only < /dev/null or > /dev/null")
 
 
-async def _main(agent: Agent, options: Options, perform: Callable[[Session], Awaitable[int]]) -> tuple[int, bool]:
+async def _main(
+    agent: Agent, options: Options, presses: Presses, perform: Callable[[Session], Awaitable[int]]
+) -> tuple[int, bool]:
     session = agent.session(store=options.store)
     try:
-        code = await perform(session)
+        async with served_tools(options.servers, presses) as served:
+            agent.tools = ToolRegistry((*agent.tools.values(), *served))
+            code = await perform(session)
+    except Cancelled as stop:  # while a server was being connected: the stop of a run is told by `perform`
+        print(f"loopctl: stopped while an MCP server was being connected: {stop.reason.message}", file=sys.stderr)
+        code = TERMINATED if stop.reason.origin == "shutdown" else INTERRUPTED
     finally:
         await agent.aclose()
     return code, _has_loose_ends(session)

@@ -30,6 +30,15 @@ class Drain:
         os.set_blocking(descriptor, False)
         loop.add_reader(descriptor, self._read)
 
+    def hold(self, *, is_held: bool) -> None:
+        """Read nothing for a while, or read on."""
+        if self._descriptor < 0 or self._loop.is_closed():
+            return
+        if is_held:
+            self._loop.remove_reader(self._descriptor)
+        else:
+            self._loop.add_reader(self._descriptor, self._read)
+
     def finish(self) -> None:
         """Take what is there, wait for nothing, and close."""
         for _ in range(_LAST_PORTIONS):

@@ -84,6 +84,8 @@ class ProcessWork:
         grace: float,
         on_output: Callable[[OutputStream, bytes], object],
         on_message: Callable[[bytes], object] | None = None,
+        *,
+        is_fed: bool = False,
     ) -> None:
         """Prepare to run *command*.
 
@@ -92,6 +94,7 @@ class ProcessWork:
             grace: Seconds that it has once it is pressed; it is killed at 80 % of them.
             on_output: Called on the loop for each portion of output. If it raises, the command is stopped.
             on_message: Makes the standard input of the command a socket: called for each portion that comes from it.
+            is_fed: Keeps the standard input of the command open for `send`, until `end_input`.
         """
         self.can_unwind: bool = True
         self.turns: int = _TURNS
@@ -99,6 +102,8 @@ class ProcessWork:
         self._grace = grace
         self._on_output = on_output
         self._on_message = on_message
+        self._is_fed = is_fed
+        self._messages: Feed | None = None
         self._is_led = False
         self._presses = 0
         self._pid = 0
@@ -152,7 +157,8 @@ class ProcessWork:
         self._is_led = True
         self._orders = Feed(loop, os.dup(control))
         self._control = Drain(loop, control, self._hear)
-        self._pipes += [Drain(loop, outputs[name][0], functools.partial(self._take, name)) for name in _STREAMS]
+        self._outputs = {n: Drain(loop, outputs[n][0], functools.partial(self._take, n)) for n in _STREAMS}
+        self._pipes += self._outputs.values()
         if stdin is not None:
             self._attach(stdin[1])
         described = marshal.dumps({"argv": list(command.argv), "env": dict(command.env), "cwd": command.cwd})
@@ -163,7 +169,7 @@ class ProcessWork:
         if self._on_message is not None:
             ours, theirs = _pair(kept, lent)
             return theirs, ours
-        return _pipe(lent, kept) if self._command.input is not None else None
+        return _pipe(lent, kept) if self._is_fed or self._command.input is not None else None
 
     def _attach(self, descriptor: int) -> None:
         if self._on_message is not None:
@@ -172,13 +178,27 @@ class ProcessWork:
             self._pipes += [self._messages, drain]
             return
         feed = Feed(self._loop, descriptor)
+        if self._is_fed:
+            self._messages = feed
+            self._pipes.append(feed)
+            return
         feed.write(self._command.input or b"")
         feed.end()
         self._pipes.append(feed)
 
     def send(self, message: bytes) -> None:
-        """Write into the socket that is the standard input of a begun command."""
-        self._messages.write(message)
+        """Write into the standard input of a begun command; nothing happens if it could not be begun."""
+        if self._messages is not None:
+            self._messages.write(message)
+
+    def end_input(self) -> None:
+        """Close the standard input of a begun command when everything is written."""
+        if self._messages is not None:
+            self._messages.end()
+
+    def hold_output(self, stream: OutputStream, *, is_held: bool) -> None:
+        """Leave what comes of *stream* unread, or read it again: the command waits once the pipe is full."""
+        self._outputs[stream].hold(is_held=is_held)
 
     def _take(self, stream: OutputStream, portion: bytes) -> None:
         self._guard(functools.partial(self._on_output, stream), portion)

@@ -17,6 +17,7 @@ from loopctl.tools._load import load_tools
 from loopctl.tools._outcome import ToolOutcome
 from loopctl.tools._pipeline import CallNext, ToolLayer, ToolMiddleware, ToolText, rewritten
 from loopctl.tools._registry import ToolRegistry
+from loopctl.tools._remote import RemoteCall, RemoteTool
 from loopctl.tools._render import render
 from loopctl.tools._round import Round
 from loopctl.tools._status import render_late
@@ -31,6 +32,8 @@ __all__ = [
     "EffectLedger",
     "ProcessOptions",
     "ProcessResult",
+    "RemoteCall",
+    "RemoteTool",
     "Round",
     "Tool",
     "ToolContext",

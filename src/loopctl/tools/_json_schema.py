@@ -40,13 +40,15 @@ def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     definitions: dict[str, Any] = dict(schema.get("$defs", {}))
     recursive = {name for name in definitions if _refers_to_itself(name, definitions)}
     inlined = {name: body for name, body in definitions.items() if name not in recursive}
-    plain = _plain({key: value for key, value in schema.items() if key != "$defs"}, inlined)
+    plain: dict[str, Any] = _plain({key: value for key, value in schema.items() if key != "$defs"}, inlined)
     if recursive:
         plain["$defs"] = {name: _plain(definitions[name], inlined) for name in definitions if name in recursive}
     return plain
 
 
-def _plain(schema: Mapping[str, Any], inlined: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(schema: Any, inlined: Mapping[str, Any]) -> Any:
+    if not isinstance(schema, Mapping):  # `true`: anything
+        return {}
     target = schema.get("$ref", "").removeprefix(_PREFIX)
     if target in inlined:
         siblings = {key: value for key, value in schema.items() if key != "$ref"}
