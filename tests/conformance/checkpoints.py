@@ -220,6 +220,14 @@ MAP: dict[Checkpoint, Entry] = {
         IN_GRACE,
         (
             Site(
+                "adapters/mcp/_client.py McpClient.connect",
+                _in("integration/mcp/test_client", "test_a_cancel_that_came_before_connecting_starts_nothing"),
+            ),
+            Site(
+                "adapters/mcp/_client.py McpClient.connect",
+                _in("integration/mcp/test_bad_servers", "test_a_cancel_while_connecting_leaves_no_process"),
+            ),
+            Site(
                 "driver/_model_call.py _Asking.set_up",
                 _in("unit/driver/test_endings", "test_setup_is_raced_and_comes_after_the_first_poll"),
             ),

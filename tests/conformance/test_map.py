@@ -16,6 +16,7 @@ from tests.conformance.checkpoints import MAP, PAGE, found, found_in, written
 
 AWAITERS = {"driver", "middleware", "store", "streaming", "tools"}
 ALLOWED = {
+    "tools/_remote.py RemoteTool.__init__.remote: call(arguments, ctx)": "is the tool, in the task of its call",
     "driver/_execution.py Execution.wait: future": "the caller waits for the end of the run, outside of it",
     "driver/_loop.py drive: perform(effects)": "the driver's own performer",
     "driver/_model_call.py _begun: begin()": "inside the child task of the race",

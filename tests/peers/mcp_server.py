@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-server = MCPServer("the peer")
+server = MCPServer("the peer", log_level="ERROR")
 
 
 def log(line: str) -> None:

@@ -51,8 +51,8 @@ class RemoteTool(Tool[..., Any]):
             return await call(arguments, ctx)
 
         super().__init__(remote, **options)  # type: ignore[misc]  # `on_cancel` is of the decorator
-        self.parameters = {"type": "object", "properties": {}, **plain_schema(parameters)}
-        self.annotations = dict(annotations or {})
+        self.parameters: Mapping[str, Any] = {"type": "object", "properties": {}, **plain_schema(parameters)}
+        self.annotations: Mapping[str, Any] = dict(annotations or {})
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Take *arguments* as they are, if nothing that is required is missing: the other program checks the rest.

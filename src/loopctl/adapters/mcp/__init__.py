@@ -8,7 +8,7 @@ from loopctl.errors import MissingExtra
 
 try:
     from loopctl.adapters.mcp._client import McpClient
-except ImportError as error:
-    raise MissingExtra.of("loopctl.adapters.mcp", "mcp") from error
+except ImportError as _error:
+    raise MissingExtra.of("loopctl.adapters.mcp", "mcp") from _error
 
 __all__ = ["McpClient"]

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any
 
 import mcp_types as types
+from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
 from loopctl.adapters.mcp._life import Life, Protocol, list_tools
@@ -78,7 +79,8 @@ class McpClient:
         self._approval = approval
         self._protocol: Protocol = protocol
         self._life: Life | None = None
-        self._is_changed = False
+        self._changes = 0
+        self._changes_listed = 0
         self._schemas: dict[str, Any] = {}
         self._tools: tuple[Tool, ...] = ()
 
@@ -148,7 +150,7 @@ class McpClient:
         names = prefixed((listed.name for listed in life.tools), prefix)
         tools = {listed.name: self._tool(listed, names[listed.name]) for listed in life.tools}
         self._life = life
-        self._is_changed = False
+        self._changes_listed = self._changes
         self._schemas = {listed.name: listed.input_schema for listed in life.tools}
         self._tools = tuple(tools.values())
 
@@ -170,10 +172,7 @@ class McpClient:
         client = life.client
         assert client is not None
         try:
-            if self._is_changed:
-                self._is_changed = False
-                self._schemas = {tool.name: tool.input_schema for tool in await list_tools(client)}
-            self._check_unchanged(listed)
+            await self._check_unchanged(client, listed)
             result = await client.call_tool(
                 listed.name, arguments, progress_callback=functools.partial(_report_progress, ctx)
             )
@@ -199,8 +198,12 @@ class McpClient:
             raise ToolError(f"{self} was connected on another event loop: connect it on the one that runs the agent")
         return life
 
-    def _check_unchanged(self, listed: types.Tool) -> None:
+    async def _check_unchanged(self, client: Client, listed: types.Tool) -> None:
         """Refuse a call of a tool that is not any more what the model was told."""
+        if self._changes_listed != self._changes:
+            changes = self._changes
+            self._schemas = {tool.name: tool.input_schema for tool in await list_tools(client)}
+            self._changes_listed = changes
         if listed.name not in self._schemas:
             names = ", ".join(self._schemas) or "none"
             raise ToolError(f"{self} has no {listed.name} any more; it has now: {names}. Connect again to use them.")
@@ -210,7 +213,7 @@ class McpClient:
             raise ToolError(f"{self} has changed what {listed.name} takes, to {shown}. Connect again to use it.")
 
     def _on_changed(self) -> None:
-        self._is_changed = True
+        self._changes += 1
 
     def __repr__(self) -> str:
         """Name the server."""
