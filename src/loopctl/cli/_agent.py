@@ -14,7 +14,7 @@ from loopctl.messages import ToolCall
 from loopctl.model import Model
 from loopctl.tools import Tool, ToolContext, load_tools
 
-__all__ = ["load", "make_agent"]
+__all__ = ["load", "make_agent", "say_yes"]
 
 _KEY = "OPENAI_API_KEY"
 _WITH_KEY = "openai:gpt-5.2"
@@ -35,7 +35,7 @@ def make_agent(options: Options) -> Agent:
         config = replace(config, max_turns=options.max_turns)
     tools = _builtin(options.workspace) if options.workspace is not None else []
     tools += load(options.tools) if options.tools is not None else []
-    approve = _yes if options.is_yes else None
+    approve = say_yes if options.is_yes else None
     return Agent(choose_model(options, os.environ), tools, options.system, config=config, approve=approve)
 
 
@@ -99,7 +99,7 @@ def _builtin(workspace: str) -> list[Tool]:
     return builtin_tools(workspace)
 
 
-async def _yes(_: ToolCall, __: ToolContext) -> bool:
+async def say_yes(_: ToolCall, __: ToolContext) -> bool:
     """Say yes, which is what `--yes` says.
 
     Cancellation:

@@ -51,6 +51,10 @@ exit codes:
 Paths in the input should be relative: only the fresh folder is looked at. Reach no real
 service: the tool runs dozens of times."""
 
+_MCP = """\
+Serve tools to clients of the Model Context Protocol: to the one on stdin and stdout, or
+over HTTP. A client's cancel stops the call. Ctrl-C and SIGTERM end the server."""
+
 _CODES = """\
 exit codes:
   0 completed      1 failed, or out of turns      2 called wrongly
@@ -64,7 +68,7 @@ Shape: TypeAlias = Literal["text", "json", "events"]
 class Options:
     """What the command line says."""
 
-    command: Literal["chat", "run", "effects", "check"]
+    command: Literal["chat", "run", "effects", "check", "mcp"]
     model: str | None = None
     base_url: str | None = None
     system: str = ""
@@ -73,6 +77,8 @@ class Options:
     """The folder of the built-in tools; None is without them."""
     servers: tuple[str, ...] = ()
     """MCP servers: commands and URLs."""
+    address: tuple[str, int] | None = None
+    """For `mcp serve`: where to listen; None is the standard input and output."""
     is_yes: bool = False
     """Let every call run without asking."""
     max_turns: int | None = None
@@ -114,6 +120,7 @@ class Resolution:
 
 _HINTS = {
     "INPUT": " (what to ask, in quotes; - reads it from stdin)",
+    "TOOLS": " (what to serve, as module:function)",
     "TOOL": " (what to check, as module:function)",
 }
 """What is said more of what is missing, by its name in the help."""
@@ -130,13 +137,13 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     form = partial(argparse.RawDescriptionHelpFormatter, max_help_position=26, width=88)
     main = _Parser(
         prog="loopctl",
-        usage="loopctl [--version] {chat,run,check,effects} ...",
+        usage="loopctl [--version] {chat,run,check,mcp,effects} ...",
         description="Run a model with tools, and stop it at any instant, cleanly.",
         formatter_class=form,
     )
     main.add_argument("--version", action="version", version=f"loopctl {version('loopctl-py')}")
     commands = main.add_subparsers(
-        dest="command", metavar="{chat,run,check,effects}", required=True, parser_class=_Parser
+        dest="command", metavar="{chat,run,check,mcp,effects}", required=True, parser_class=_Parser
     )
     chat = commands.add_parser(
         "chat",
@@ -172,6 +179,15 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
         formatter_class=form,
     )
     _add_check(check)
+    served = commands.add_parser(
+        "mcp",
+        prog="loopctl mcp",
+        help="serve tools to MCP clients",
+        usage="loopctl mcp serve [options] module:function,...",
+        description=_MCP,
+        formatter_class=form,
+    )
+    _add_mcp(served)
     effects = commands.add_parser(
         "effects",
         prog="loopctl effects",
@@ -181,8 +197,15 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
         formatter_class=form,
     )
     _add_effects(effects)
-    every = {"chat": chat, "run": run, "check": check, "effects": effects}
+    every = {"chat": chat, "run": run, "check": check, "mcp": served, "effects": effects}
     return {"loopctl": main, **{f"loopctl {name}": parser for name, parser in every.items()}}
+
+
+def _add_mcp(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", metavar="serve", choices=["serve"], help="the only thing there is to do")
+    parser.add_argument("tools", metavar="TOOLS", help="functions that clients may call: mytools:save,mytools:fetch")
+    parser.add_argument("--http", metavar="PORT", type=_address, help="listen at PORT, or HOST:PORT; else on stdin")
+    parser.add_argument("--yes", action="store_true", help="let tools run that need a yes; else those are denied")
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
@@ -242,6 +265,13 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004 - the last port
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, nor a host and a port")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
 def _grace(text: str) -> float:
     return 0.0 if text in {"0", "0.0"} else _seconds(text)
 
@@ -268,6 +298,8 @@ def parse(argv: Sequence[str] | None) -> Options:
         every[f"loopctl {found.command}"].error(f"unrecognized arguments: {' '.join(unknown)}")
     if found.command == "effects":
         return Options(command="effects", store=found.store, resolution=_resolution(found, every["loopctl effects"]))
+    if found.command == "mcp":
+        return Options(command="mcp", tools=found.tools, address=found.http, is_yes=found.yes)
     if found.command == "check":
         return Options(command="check", input=found.input, output=_output(found), checking=_checking(found))
     return Options(

@@ -74,6 +74,8 @@ def _perform(options: Options, presses: Presses) -> tuple[int, bool]:
         return effects(options), False
     if options.checking is not None:
         return _check(options, options.checking), False
+    if options.command == "mcp":
+        return _serve(options, presses)
     if options.command == "chat":
         agent = make_agent(options)
         return run(_main(agent, options, presses, lambda session: chat(session, presses)))
@@ -95,9 +97,16 @@ def _check(options: Options, checking: Checking) -> int:
         return check(options, checking, stdout)
 
 
+def _serve(options: Options, presses: Presses) -> tuple[int, bool]:
+    from loopctl.cli._serve import serve  # those who chat need no server
+
+    # Loose ends always: what a call was told to stop may still be there, and the client has gone.
+    return run(serve(options, presses)), True
+
+
 def _check_streams(options: Options) -> None:
     """Refuse to begin without the streams that are needed; a closed one is None, whatever its type says."""
-    if options.command == "chat" or options.input == "-":
+    if options.command in {"chat", "mcp"} or options.input == "-":
         _check_open(sys.stdin, "stdin")
     _check_open(sys.stdout, "stdout")
 

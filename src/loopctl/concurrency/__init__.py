@@ -8,6 +8,7 @@ from loopctl.concurrency._handover import Handover
 from loopctl.concurrency._interrupts import interrupts
 from loopctl.concurrency._off_loop import off_the_loop
 from loopctl.concurrency._patience import Patience
+from loopctl.concurrency._pipes import Drain, Feed
 from loopctl.concurrency._process import Command, OutputStream, ProcessEnd, ProcessWork
 from loopctl.concurrency._race import race, supervise
 from loopctl.concurrency._runner import run
@@ -20,7 +21,9 @@ from loopctl.concurrency._work import ForeignWork, TaskWork, ThreadWork, Work
 
 __all__ = [
     "Command",
+    "Drain",
     "Ending",
+    "Feed",
     "FinishGrace",
     "ForeignWork",
     "Grace",

@@ -1,0 +1,136 @@
+"""`loopctl mcp serve`, called by the official SDK's client, over stdio and over HTTP on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
+from tests.integration.cli.terminal import COMMAND
+from tests.integration.mcp.places import PEERS, Peer
+
+TOOLS = ",".join(f"mcp_served:{name}" for name in ("add", "slow", "plain", "steps", "fail", "wipe"))
+WAYS = pytest.mark.parametrize("way", ["stdio", "stdio legacy", "http", "http legacy"])
+
+
+@pytest.fixture
+def peer(tmp_path):
+    return Peer(tmp_path)
+
+
+@contextlib.contextmanager
+def served(peer, way, *options):
+    argv = [*COMMAND, "mcp", "serve", TOOLS, *options]
+    env = {**os.environ, **peer.env, "PYTHONPATH": str(PEERS)}
+    mode = "legacy" if "legacy" in way else "auto"
+    if "stdio" in way:
+        yield Client(StdioServerParameters(command=argv[0], args=argv[1:], env=env), mode=mode)
+        return
+    with subprocess.Popen([*argv, "--http", "0"], env=env, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            (url,) = re.findall(r"http://\S+", process.stderr.readline())
+            yield Client(url, mode=mode)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 143
+
+
+@WAYS
+def test_a_clients_cancel_stops_that_call_and_no_other(peer, way):
+    async def main(client):
+        async with client:
+            calls = {
+                (tool, name): asyncio.ensure_future(client.call_tool(tool, {"name": name}))
+                for tool in ("slow", "plain")
+                for name in (f"{tool} x", f"{tool} y")
+            }
+            await peer.until(lambda: sum(line.startswith("begun") for line in peer.lines()) == 4)
+            for (tool, name), task in calls.items():
+                if name.endswith("x"):
+                    task.cancel()
+                    await peer.until_logged(f"{'cancelled' if tool == 'slow' else 'told'} {name}")
+            await asyncio.sleep(0.1)
+            assert not any(line.startswith(("cancelled slow y", "told plain y")) for line in peer.lines())
+            result = await client.call_tool("add", {"a": 1, "b": 2})
+            assert result.content[0].text == "3"
+            for task in calls.values():
+                task.cancel()
+            await asyncio.wait(calls.values())
+
+    with served(peer, way) as client:
+        asyncio.run(main(client))
+    assert any("the client cancelled the call" in line for line in peer.lines())
+
+
+@WAYS
+def test_what_is_known_of_a_tool_is_told_and_its_results_errors_and_progress_too(peer, way):
+    async def main(client):
+        async with client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            told = []
+
+            async def note(progress, total, message):
+                told.append((progress, total, message))
+
+            done = await client.call_tool("steps", {}, progress_callback=note)
+            assert done.content[0].text == "done"
+            failed = await client.call_tool("fail", {})
+            unfit = await client.call_tool("add", {"a": "x", "b": 2})
+            denied = await client.call_tool("wipe", {})
+            with pytest.raises(MCPError, match="Unknown tool: nothing") as caught:
+                await client.call_tool("nothing", {})
+            assert caught.value.code == INVALID_PARAMS
+            return tools, told, failed, unfit, denied
+
+    with served(peer, way) as client:
+        tools, told, failed, unfit, denied = asyncio.run(main(client))
+    assert tools["add"].description == "Add two numbers."
+    assert tools["add"].input_schema["properties"]["a"] == {"description": "The first.", "type": "integer"}
+    assert tools["add"].annotations.read_only_hint
+    assert told == [(50.0, 100.0, "half"), (100.0, 100.0, "all")]
+    assert failed.is_error
+    assert "the disk is full" in failed.content[0].text
+    assert unfit.is_error
+    assert "a: given" in unfit.content[0].text
+    assert denied.is_error
+
+
+def test_a_yes_to_everything_lets_run_what_needs_one(peer):
+    async def main(client):
+        async with client:
+            return await client.call_tool("wipe", {})
+
+    with served(peer, "stdio", "--yes") as client:
+        assert asyncio.run(main(client)).content[0].text == "wiped"
+
+
+def test_the_end_of_the_client_stops_its_calls_and_ends_the_server(peer):
+    async def main(client):
+        async with client:
+            call = asyncio.ensure_future(client.call_tool("plain", {"name": "x"}))
+            await peer.until_logged("begun x")
+        await asyncio.wait([call])
+        with contextlib.suppress(MCPError):
+            call.result()
+
+    with served(peer, "stdio") as client:
+        asyncio.run(main(client))
+    assert any(line.startswith("told x") for line in peer.lines())
+
+
+def test_nothing_to_serve_is_one_line(peer):
+    done = subprocess.run(
+        [*COMMAND, "mcp", "serve", "no_such_module:f"], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("loopctl: ")
+    assert sys.executable

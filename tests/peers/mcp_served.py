@@ -1,0 +1,70 @@
+"""Tools of ours for the tests of the MCP server; what happens to them is written into the file `MCP_LOG` names."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from loopctl import ToolContext, tool
+
+
+def log(line: str) -> None:
+    """Tell the test what happened."""
+    with Path(os.environ["MCP_LOG"]).open("a") as file:
+        file.write(line + "\n")
+
+
+@tool(read_only=True)
+def add(a: int, b: int) -> int:
+    """Add two numbers.
+
+    Args:
+        a: The first.
+        b: The second.
+    """
+    print("what a tool prints is no message")
+    return a + b
+
+
+@tool
+async def slow(name: str) -> str:
+    """Wait for ever."""
+    log(f"begun {name}")
+    try:
+        await asyncio.sleep(3600)
+    except asyncio.CancelledError:
+        log(f"cancelled {name}")
+        raise
+    return "never"
+
+
+@tool
+def plain(name: str, ctx: ToolContext) -> str:
+    """Wait for ever on a thread."""
+    log(f"begun {name}")
+    ctx.signal.wait()
+    log(f"told {name}: {ctx.reason}")
+    return "told"
+
+
+@tool
+async def steps(ctx: ToolContext) -> str:
+    """Tell of progress."""
+    ctx.progress("half", 0.5)
+    await ctx.sleep(0.3)
+    ctx.progress("all", 1.0)
+    await ctx.sleep(0.3)
+    return "done"
+
+
+@tool
+def fail() -> str:
+    """Fail."""
+    raise ValueError("the disk is full")
+
+
+@tool(approval=True)
+def wipe() -> str:
+    """Do what needs a yes."""
+    return "wiped"
