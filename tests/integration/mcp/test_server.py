@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import re
 import signal
 import subprocess
-import sys
 
 import pytest
 from mcp import Client, StdioServerParameters
@@ -104,6 +104,28 @@ def test_what_is_known_of_a_tool_is_told_and_its_results_errors_and_progress_too
     assert denied.is_error
 
 
+@pytest.mark.parametrize(("way", "count"), [("stdio", 200), ("http", 80)])  # the SDK's client has 100 connections
+def test_of_many_calls_at_once_the_right_half_is_cancelled(peer, way, count):
+    async def main(client):
+        async with client:
+            names = [f"{n:03}" for n in range(count)]
+            calls = {name: asyncio.ensure_future(client.call_tool("slow", {"name": name})) for name in names}
+            await peer.until(lambda: sum(line.startswith("begun") for line in peer.lines()) == count)
+            chosen = set(random.Random(5).sample(names, count // 2))
+            for name in chosen:
+                calls[name].cancel()
+            await peer.until(lambda: sum(line.startswith("cancelled") for line in peer.lines()) >= len(chosen))
+            await client.call_tool("add", {"a": 1, "b": 2})
+            told = {line.removeprefix("cancelled ") for line in peer.lines() if line.startswith("cancelled")}
+            for task in calls.values():
+                task.cancel()
+            await asyncio.wait(calls.values())
+            return told == chosen
+
+    with served(peer, way) as client:
+        assert asyncio.run(main(client))
+
+
 def test_a_yes_to_everything_lets_run_what_needs_one(peer):
     async def main(client):
         async with client:
@@ -133,4 +155,3 @@ def test_nothing_to_serve_is_one_line(peer):
     )
     assert done.returncode == 2
     assert done.stderr.startswith("loopctl: ")
-    assert sys.executable

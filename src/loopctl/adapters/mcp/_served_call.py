@@ -49,6 +49,7 @@ class ServedCall:
         self._loop = asyncio.get_running_loop()
         self._said: ToolProgress | None = None
         self._told = 0.0
+        self._wants_news = False
         self._news: asyncio.Future[None] = self._loop.create_future()
         into = Round(
             run_id="",
@@ -105,8 +106,6 @@ class ServedCall:
             self._said = event
             if self._wants_news:
                 self._wake()
-
-    _wants_news = False
 
     def _wake(self) -> None:
         if not self._news.done():

@@ -74,6 +74,11 @@ class McpServer:
             name, version=version("loopctl-py"), on_list_tools=self._list, on_call_tool=self._call
         )
 
+    @property
+    def protocol(self) -> Server[Any]:
+        """The SDK's own server, to be given to its client in the same program, or to another transport."""
+        return self._server
+
     async def serve_stdio(self, signal: CancelSignal | CancelToken | None = None) -> None:
         """Serve one client on the standard input and output, until it closes them.
 
