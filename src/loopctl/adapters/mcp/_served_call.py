@@ -45,7 +45,7 @@ class ServedCall:
         approve: Approver | None,
     ) -> None:
         """Make *call* of one of *tools*; nothing of it happens before the loop's next turn."""
-        self.signal = CancelSignal()
+        self.signal: CancelSignal = CancelSignal()
         self._loop = asyncio.get_running_loop()
         self._said: ToolProgress | None = None
         self._told = 0.0

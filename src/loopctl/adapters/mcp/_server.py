@@ -62,7 +62,7 @@ class McpServer:
         Raises:
             UsageError: Something cannot be a tool, or a schema is none.
         """
-        self.tools = ToolRegistry(tools)
+        self.tools: ToolRegistry = ToolRegistry(tools)
         self._approve = approve
         self._grace = check_seconds("grace", grace)
         self._calls: set[ServedCall] = set()
