@@ -221,11 +221,8 @@ MAP: dict[Checkpoint, Entry] = {
         (
             Site(
                 "adapters/mcp/_client.py McpClient.connect",
-                _in("integration/mcp/test_client", "test_a_cancel_that_came_before_connecting_starts_nothing"),
-            ),
-            Site(
-                "adapters/mcp/_client.py McpClient.connect",
-                _in("integration/mcp/test_bad_servers", "test_a_cancel_while_connecting_leaves_no_process"),
+                _in("integration/mcp/test_client", "test_a_cancel_that_came_before_connecting_starts_nothing")
+                + _in("integration/mcp/test_bad_servers", "test_a_cancel_while_connecting_leaves_no_process"),
             ),
             Site(
                 "driver/_model_call.py _Asking.set_up",

@@ -28,7 +28,7 @@ from loopctl.adapters.mcp._names import prefixed, word
 from loopctl.adapters.mcp._results import text_of
 from loopctl.adapters.mcp._target import read_target
 from loopctl.cancel import CancelSignal, CancelToken, token_of
-from loopctl.concurrency import ForeignWork, Grace, Patience, check_seconds, poll, supervise
+from loopctl.concurrency import ForeignWork, Grace, Patience, check_seconds, supervise
 from loopctl.errors import ToolError, UsageError
 from loopctl.record import Checkpoint
 from loopctl.tools import RemoteTool, Tool, ToolContext
@@ -107,7 +107,6 @@ class McpClient:
         if self._life is not None and not self._life.is_over:
             raise UsageError(f"{self} is connected: use its tools, or aclose it")
         token = token_of(CancelSignal() if signal is None else signal)
-        poll(token, Checkpoint.SETUP)
         life = Life(self._target, self._protocol, self._on_changed)
         ending = await supervise(
             ForeignWork(life.ready),
