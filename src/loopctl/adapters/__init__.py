@@ -1,3 +1,1 @@
-"""Other protocols: each package translates one protocol's stop to our signal, and back."""
-
-__all__: list[str] = []
+"""Protocols of other programs, a package each: it translates that protocol's stop to our signal and back."""

@@ -12,7 +12,7 @@ from loopctl.driver import Agent, RunConfig, resolve_model
 from loopctl.errors import MissingExtra, UnknownModel, UsageError
 from loopctl.messages import ToolCall
 from loopctl.model import Model
-from loopctl.tools import Tool, ToolContext, load_tools
+from loopctl.tools import Approver, Tool, ToolContext, load_tools
 
 __all__ = ["load", "make_agent", "say_yes"]
 
@@ -24,8 +24,13 @@ _PROVIDERS = ("local", "openai", "ollama")
 _OWN_SERVERS = ("local", "anthropic", "google")
 
 
-def make_agent(options: Options) -> Agent:
+def make_agent(options: Options, *, model: Model | None = None, approve: Approver | None = None) -> Agent:
     """Make the agent that *options* describe; nothing is opened yet.
+
+    Args:
+        options: What the command line says.
+        model: What answers; None chooses it.
+        approve: Who is asked about calls, unless the options say that nobody is.
 
     Raises:
         UsageError: A model, a base url or a tool cannot be had; the text says which and what to do.
@@ -35,8 +40,8 @@ def make_agent(options: Options) -> Agent:
         config = replace(config, max_turns=options.max_turns)
     tools = _builtin(options.workspace) if options.workspace is not None else []
     tools += load(options.tools) if options.tools is not None else []
-    approve = say_yes if options.is_yes else None
-    return Agent(choose_model(options, os.environ), tools, options.system, config=config, approve=approve)
+    chosen = model or choose_model(options, os.environ)
+    return Agent(chosen, tools, options.system, config=config, approve=say_yes if options.is_yes else approve)
 
 
 def choose_model(options: Options, environ: Mapping[str, str]) -> Model:

@@ -35,6 +35,10 @@ it waits for nothing more; a third time, it leaves. Ctrl-D at the prompt leaves.
 _RUN = """\
 Run once: the reply goes to stdout, everything else to stderr. Ctrl-C stops it."""
 
+_ACP = """\
+Be an agent in an editor, by the Agent Client Protocol on stdin and stdout: the editor
+starts this command, asks you before calls that need a yes, and stops what runs."""
+
 _EFFECTS = """\
 Show the effects in a store that were begun and never recorded as done, or say what
 became of one. ctx.once in a tool raises EffectUnknown for them until then."""
@@ -68,7 +72,7 @@ Shape: TypeAlias = Literal["text", "json", "events"]
 class Options:
     """What the command line says."""
 
-    command: Literal["chat", "run", "effects", "check", "mcp"]
+    command: Literal["chat", "run", "effects", "check", "mcp", "acp"]
     model: str | None = None
     base_url: str | None = None
     system: str = ""
@@ -79,6 +83,8 @@ class Options:
     """MCP servers: commands and URLs."""
     address: tuple[str, int] | None = None
     """For `mcp serve`: where to listen; None is the standard input and output."""
+    has_workspace: bool = False
+    """For `acp`: let the built-in tools work in the folder of each session."""
     is_yes: bool = False
     """Let every call run without asking."""
     max_turns: int | None = None
@@ -137,13 +143,13 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     form = partial(argparse.RawDescriptionHelpFormatter, max_help_position=26, width=88)
     main = _Parser(
         prog="loopctl",
-        usage="loopctl [--version] {chat,run,check,mcp,effects} ...",
+        usage="loopctl [--version] {chat,run,check,mcp,acp,effects} ...",
         description="Run a model with tools, and stop it at any instant, cleanly.",
         formatter_class=form,
     )
     main.add_argument("--version", action="version", version=f"loopctl {version('loopctl-py')}")
     commands = main.add_subparsers(
-        dest="command", metavar="{chat,run,check,mcp,effects}", required=True, parser_class=_Parser
+        dest="command", metavar="{chat,run,check,mcp,acp,effects}", required=True, parser_class=_Parser
     )
     chat = commands.add_parser(
         "chat",
@@ -197,7 +203,17 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
         formatter_class=form,
     )
     _add_effects(effects)
-    every = {"chat": chat, "run": run, "check": check, "mcp": served, "effects": effects}
+    acp = commands.add_parser(
+        "acp",
+        prog="loopctl acp",
+        help="be an agent in an editor",
+        usage="loopctl acp [options]",
+        description=_ACP,
+        epilog=_MODELS,
+        formatter_class=form,
+    )
+    _add_shared(acp, has_own_folder=True)
+    every = {"chat": chat, "run": run, "check": check, "mcp": served, "acp": acp, "effects": effects}
     return {"loopctl": main, **{f"loopctl {name}": parser for name, parser in every.items()}}
 
 
@@ -230,14 +246,17 @@ def _add_effects(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--result", metavar="JSON", type=_json, help="what it gave, for --done (null)")
 
 
-def _add_shared(parser: argparse.ArgumentParser) -> None:
+def _add_shared(parser: argparse.ArgumentParser, *, has_own_folder: bool = False) -> None:
     parser.add_argument("--model", metavar="NAME", help="what answers; see below")
     parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible server, up to its /v1")
     parser.add_argument("--system", metavar="TEXT", default="", help="instructions for the model")
     parser.add_argument("--tools", metavar="M:F,...", help="functions it may call: mytools:save,mytools:fetch")
-    parser.add_argument(
-        "--workspace", metavar="DIR", help="let it read, change and run things in DIR; asks before changes"
-    )
+    if has_own_folder:
+        what = "let it read, change and run things in the project; asks before changes"
+        parser.add_argument("--workspace", action="store_true", help=what)
+    else:
+        what = "let it read, change and run things in DIR; asks before changes"
+        parser.add_argument("--workspace", metavar="DIR", help=what)
     parser.add_argument(
         "--mcp", metavar="SERVER", action="append", help="tools of an MCP server: a command or URL; each call asks"
     )
@@ -308,7 +327,8 @@ def parse(argv: Sequence[str] | None) -> Options:
         base_url=found.base_url,
         system=found.system,
         tools=found.tools,
-        workspace=found.workspace,
+        workspace=found.workspace if found.command != "acp" else None,
+        has_workspace=found.command == "acp" and found.workspace,
         servers=tuple(found.mcp or ()),
         is_yes=found.yes,
         max_turns=found.max_turns,

@@ -17,6 +17,7 @@ from contextlib import redirect_stdout, suppress
 from functools import partial
 from typing import TextIO
 
+from loopctl.cli._acp import acp
 from loopctl.cli._agent import make_agent
 from loopctl.cli._arguments import Checking, Options, parse
 from loopctl.cli._chat import chat
@@ -79,6 +80,9 @@ def _perform(options: Options, presses: Presses) -> tuple[int, bool]:
     if options.command == "chat":
         agent = make_agent(options)
         return run(_main(agent, options, presses, lambda session: chat(session, presses)))
+    if options.command == "acp":
+        with redirect_stdout(sys.stderr):  # as below; `serve` takes the descriptor as well
+            return run(acp(options, presses))
     text = sys.stdin.read() if options.input == "-" else options.input
     if not text.strip():
         raise UsageError("there is nothing to ask: the input is empty")
@@ -106,7 +110,7 @@ def _serve(options: Options, presses: Presses) -> tuple[int, bool]:
 
 def _check_streams(options: Options) -> None:
     """Refuse to begin without the streams that are needed; a closed one is None, whatever its type says."""
-    if options.command in {"chat", "mcp"} or options.input == "-":
+    if options.command in {"chat", "mcp", "acp"} or options.input == "-":
         _check_open(sys.stdin, "stdin")
     _check_open(sys.stdout, "stdout")
 

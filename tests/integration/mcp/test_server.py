@@ -30,7 +30,8 @@ def peer(tmp_path):
 @contextlib.contextmanager
 def served(peer, way, *options):
     argv = [*COMMAND, "mcp", "serve", TOOLS, *options]
-    env = {**os.environ, **peer.env, "PYTHONPATH": str(PEERS)}
+    path = os.pathsep.join(filter(None, (str(PEERS), os.environ.get("PYTHONPATH"))))
+    env = {**os.environ, **peer.env, "PYTHONPATH": path}
     mode = "legacy" if "legacy" in way else "auto"
     if "stdio" in way:
         yield Client(StdioServerParameters(command=argv[0], args=argv[1:], env=env), mode=mode)

