@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from loopctl.cancel import CancelSignal
 from loopctl.cli._agent import make_agent
-from loopctl.cli._arguments import Options
 from loopctl.cli._exit import COMPLETED, code_of_reason
+from loopctl.cli._options import Options
 from loopctl.cli._presses import Presses
 from loopctl.cli._servers import served_tools
 from loopctl.driver import Agent

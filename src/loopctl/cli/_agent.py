@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 
-from loopctl.cli._arguments import Options
+from loopctl.cli._options import Options
 from loopctl.driver import Agent, RunConfig, resolve_model
 from loopctl.errors import MissingExtra, UnknownModel, UsageError
 from loopctl.messages import ToolCall

@@ -12,12 +12,12 @@ import sys
 from typing import Any, TextIO
 
 from loopctl.cli._agent import load
-from loopctl.cli._arguments import Checking, Options
 from loopctl.cli._events import json_line
 from loopctl.cli._exit import COMPLETED, FAILED
+from loopctl.cli._options import CheckOptions
 from loopctl.cli._screen import Screen, put
 from loopctl.errors import UsageError
-from loopctl.testing import AbandonMode, AbandonReport, check_abandon
+from loopctl.testing import AbandonMode, check_abandon
 from loopctl.tools import Tool
 
 __all__ = ["check"]
@@ -25,8 +25,8 @@ __all__ = ["check"]
 _MODES: dict[str, tuple[AbandonMode, ...]] = {"both": ("cancel", "kill"), "cancel": ("cancel",), "kill": ("kill",)}
 
 
-def check(options: Options, checking: Checking, stdout: TextIO) -> int:
-    """Check the tool that *checking* names, and print the report on *stdout*.
+def check(options: CheckOptions, stdout: TextIO) -> int:
+    """Check the tool that *options* name, and print the report on *stdout*.
 
     Returns:
         The exit code.
@@ -34,7 +34,7 @@ def check(options: Options, checking: Checking, stdout: TextIO) -> int:
     Raises:
         UsageError: It cannot be checked; the text says why.
     """
-    tool = _tool(checking.tool)
+    tool = _tool(options.tool)
     arguments = _arguments(options.input, tool)
     screen = Screen(sys.stderr, os.environ)
 
@@ -45,22 +45,18 @@ def check(options: Options, checking: Checking, stdout: TextIO) -> int:
         report = check_abandon(
             tool,
             arguments,
-            files=checking.files,
-            modes=_MODES[checking.mode],
-            grace=checking.grace,
-            ignore=checking.ignore,
-            may_repeat=checking.may_repeat,
-            limit=checking.limit,
+            files=options.files,
+            modes=_MODES[options.mode],
+            grace=options.grace,
+            ignore=options.ignore,
+            may_repeat=options.may_repeat,
+            limit=options.limit,
             show=show,
         )
     finally:
         screen.erase()
-    put(stdout, _text(report, options))
+    put(stdout, json_line(report.to_json()) if options.is_json else f"{report}\n")
     return COMPLETED if report.is_safe else FAILED
-
-
-def _text(report: AbandonReport, options: Options) -> str:
-    return json_line(report.to_json()) if options.output == "json" else f"{report}\n"
 
 
 def _tool(text: str) -> Tool:

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from time import localtime, strftime
 
-from loopctl.cli._arguments import Options
 from loopctl.cli._exit import COMPLETED
+from loopctl.cli._options import EffectsOptions
 from loopctl.cli._report import one_line
 from loopctl.cli._screen import Screen
 from loopctl.errors import UsageError
@@ -21,7 +21,7 @@ from loopctl.store import Effect, Ledger
 __all__ = ["effects"]
 
 
-def effects(options: Options) -> int:
+def effects(options: EffectsOptions) -> int:
     """Show the unknown effects of a store, or resolve one.
 
     Returns:
@@ -31,10 +31,9 @@ def effects(options: Options) -> int:
         UsageError: There is no store, or the key is not unknown.
         StoreError: It cannot be used.
     """
-    path = options.store or ""
-    if not Path(path).exists():
-        raise UsageError(f"there is no store {path!r}")
-    ledger = Ledger(path)
+    if not Path(options.store).exists():
+        raise UsageError(f"there is no store {options.store!r}")
+    ledger = Ledger(options.store)
     said = options.resolution
     if said is not None:
         ledger.resolve(said.key, done=said.is_done, result=said.result)

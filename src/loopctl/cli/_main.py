@@ -19,10 +19,11 @@ from typing import TextIO
 
 from loopctl.cli._acp import acp
 from loopctl.cli._agent import make_agent
-from loopctl.cli._arguments import Checking, Options, parse
+from loopctl.cli._arguments import parse
 from loopctl.cli._chat import chat
 from loopctl.cli._effects import effects
 from loopctl.cli._exit import FAILED, INTERRUPTED, TERMINATED, USAGE, leave, silence
+from loopctl.cli._options import AnyOptions, CheckOptions, EffectsOptions, McpOptions, Options
 from loopctl.cli._presses import Presses
 from loopctl.cli._report import one_line
 from loopctl.cli._run import run_once
@@ -52,7 +53,7 @@ def command(argv: Sequence[str] | None = None) -> int:
         return leave(code, has_loose_ends=has_loose_ends or presses.is_used)
 
 
-def _guarded(options: Options, presses: Presses) -> tuple[int, bool]:
+def _guarded(options: AnyOptions, presses: Presses) -> tuple[int, bool]:
     try:
         return _perform(options, presses)
     except KeyboardInterrupt:
@@ -69,14 +70,22 @@ def _guarded(options: Options, presses: Presses) -> tuple[int, bool]:
         return _say(error, text, FAILED), True
 
 
-def _perform(options: Options, presses: Presses) -> tuple[int, bool]:
-    _check_streams(options)
-    if options.command == "effects":
-        return effects(options), False
-    if options.checking is not None:
-        return _check(options, options.checking), False
-    if options.command == "mcp":
-        return _serve(options, presses)
+def _perform(options: AnyOptions, presses: Presses) -> tuple[int, bool]:
+    _check_open(sys.stdout, "stdout")
+    match options:
+        case EffectsOptions():
+            return effects(options), False
+        case CheckOptions():
+            return _check(options), False
+        case McpOptions():
+            return _serve(options, presses)
+        case Options():
+            return _run_agent(options, presses)
+
+
+def _run_agent(options: Options, presses: Presses) -> tuple[int, bool]:
+    if options.command in {"chat", "acp"} or options.input == "-":
+        _check_open(sys.stdin, "stdin")
     if options.command == "chat":
         agent = make_agent(options)
         return run(_main(agent, options, presses, lambda session: chat(session, presses)))
@@ -93,29 +102,24 @@ def _perform(options: Options, presses: Presses) -> tuple[int, bool]:
         return run(_main(agent, options, presses, perform))
 
 
-def _check(options: Options, checking: Checking) -> int:
+def _check(options: CheckOptions) -> int:
     from loopctl.cli._check import check  # the test kit is nothing for those who chat
 
     stdout = sys.stdout
     with redirect_stdout(sys.stderr):
-        return check(options, checking, stdout)
+        return check(options, stdout)
 
 
-def _serve(options: Options, presses: Presses) -> tuple[int, bool]:
+def _serve(options: McpOptions, presses: Presses) -> tuple[int, bool]:
     from loopctl.cli._serve import serve  # those who chat need no server
 
+    _check_open(sys.stdin, "stdin")
     # Loose ends always: what a call was told to stop may still be there, and the client has gone.
     return run(serve(options, presses)), True
 
 
-def _check_streams(options: Options) -> None:
-    """Refuse to begin without the streams that are needed; a closed one is None, whatever its type says."""
-    if options.command in {"chat", "mcp", "acp"} or options.input == "-":
-        _check_open(sys.stdin, "stdin")
-    _check_open(sys.stdout, "stdout")
-
-
 def _check_open(stream: TextIO | None, name: str) -> None:
+    """Refuse to begin without a stream that is needed; a closed one is None, whatever its type says."""
     if stream is None or stream.closed:
         raise UsageError(f"{name} is closed: give the command one, if only < /dev/null or > /dev/null")
 

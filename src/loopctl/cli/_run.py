@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TextIO
 
 from loopctl.cli._amount import Amount
-from loopctl.cli._arguments import Shape
 from loopctl.cli._events import event_to_json, json_line
 from loopctl.cli._exit import COMPLETED, FAILED, code_of, silence
+from loopctl.cli._options import Shape
 from loopctl.cli._presses import Presses
 from loopctl.cli._render import Renderer
 from loopctl.cli._report import failure_line, stop_line

@@ -10,15 +10,15 @@ from contextlib import redirect_stdout
 
 from loopctl.cancel import CancelSignal
 from loopctl.cli._agent import load, say_yes
-from loopctl.cli._arguments import Options
 from loopctl.cli._exit import COMPLETED, INTERRUPTED, TERMINATED
+from loopctl.cli._options import McpOptions
 from loopctl.cli._presses import Presses
 from loopctl.errors import Cancelled
 
 __all__ = ["serve"]
 
 
-async def serve(options: Options, presses: Presses) -> int:
+async def serve(options: McpOptions, presses: Presses) -> int:
     """Serve until the client leaves, or a signal of the process comes.
 
     Returns:
@@ -30,7 +30,7 @@ async def serve(options: Options, presses: Presses) -> int:
     from loopctl.adapters.mcp import McpServer  # an extra
 
     with redirect_stdout(sys.stderr):
-        tools = load(options.tools or "", "mcp serve")
+        tools = load(options.tools, "mcp serve")
         server = McpServer(tools, approve=say_yes if options.is_yes else None)
         signal = CancelSignal()
         try:

@@ -8,7 +8,8 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from loopctl.cli._agent import choose_model, make_agent
-from loopctl.cli._arguments import Options, parse
+from loopctl.cli._arguments import parse
+from loopctl.cli._options import Options
 from loopctl.driver import _models
 from loopctl.errors import UsageError
 from loopctl.testing import ScriptedModel

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from loopctl.cli._arguments import Checking, Options, Resolution, parse, parsers
+from loopctl.cli._arguments import parse, parsers
+from loopctl.cli._options import CheckOptions, EffectsOptions, Options, Resolution
 from tests.architecture.source import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "cli.md"
@@ -56,7 +57,7 @@ def test_every_option_becomes_data():
         store="s.db",
     )
     effects = ["effects", "s.db"]
-    assert parse(effects) == Options(command="effects", store="s.db")
+    assert parse(effects) == EffectsOptions("s.db")
     said = parse([*effects, "--done", "k", "--result", "[1]"]).resolution
     assert said == Resolution("k", is_done=True, result=[1])
     assert parse([*effects, "--not-done", "k"]).resolution == Resolution("k", is_done=False)
@@ -81,11 +82,8 @@ def test_what_became_of_an_effect_is_said_in_one_way(more, words, capsys):
 
 def test_every_option_of_a_check_becomes_data():
     line = "check m:f --files d --mode kill --grace 0 --ignore *.log --ignore *.tmp --may-repeat --limit 9 --json"
-    assert parse([*line.split(), "--input", "{}"]) == Options(
-        command="check",
-        input="{}",
-        output="json",
-        checking=Checking("m:f", "d", "kill", grace=0.0, ignore=("*.log", "*.tmp"), may_repeat=True, limit=9),
+    assert parse([*line.split(), "--input", "{}"]) == CheckOptions(
+        "m:f", "{}", "d", "kill", grace=0.0, ignore=("*.log", "*.tmp"), may_repeat=True, limit=9, is_json=True
     )
 
 

@@ -1,0 +1,86 @@
+"""The options of each command, as data: what the command line says and nothing more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+__all__ = ["AnyOptions", "CheckOptions", "EffectsOptions", "McpOptions", "Options", "Resolution", "Shape"]
+
+Shape: TypeAlias = Literal["text", "json", "events"]
+"""What `loopctl run` prints on stdout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Of the commands that run an agent."""
+
+    command: Literal["chat", "run", "acp"]
+    model: str | None = None
+    base_url: str | None = None
+    system: str = ""
+    tools: str | None = None
+    workspace: str | None = None
+    """The folder of the built-in tools; None is without them."""
+    servers: tuple[str, ...] = ()
+    """MCP servers: commands and URLs."""
+    has_workspace: bool = False
+    """For `acp`: let the built-in tools work in the folder of each session."""
+    is_yes: bool = False
+    """Let every call run without asking."""
+    max_turns: int | None = None
+    deadline: float | None = None
+    """Seconds for each run."""
+    is_streaming: bool = True
+    input: str = ""
+    """What to ask, for `run`; `-` reads stdin."""
+    output: Shape = "text"
+    store: str | None = None
+    """The file for what outlives the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """Of `check`: what to check, and how."""
+
+    tool: str
+    input: str = "{}"
+    """The arguments, as JSON."""
+    files: str | None = None
+    mode: Literal["both", "cancel", "kill"] = "both"
+    grace: float = 1.0
+    ignore: tuple[str, ...] = ()
+    may_repeat: bool = False
+    limit: int = 200
+    is_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class McpOptions:
+    """Of `mcp serve`."""
+
+    tools: str
+    address: tuple[str, int] | None = None
+    """Where to listen; None is the standard input and output."""
+    is_yes: bool = False
+    """Let tools run that need a yes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What became of an effect."""
+
+    key: str
+    is_done: bool
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class EffectsOptions:
+    """Of `effects`."""
+
+    store: str
+    resolution: Resolution | None = None
+
+
+AnyOptions: TypeAlias = Options | CheckOptions | McpOptions | EffectsOptions
