@@ -11,6 +11,8 @@ from typing import Any
 from loopctl.cancel import CancelSignal, CancelToken
 from loopctl.concurrency import Straggler, interrupts, run as run_bounded
 from loopctl.driver._config import RunConfig
+from loopctl.driver._execution import running_of
+from loopctl.driver._handle import RunHandle
 from loopctl.driver._models import resolve_model
 from loopctl.driver._session import Session
 from loopctl.errors import LoopError, UsageError
@@ -89,6 +91,11 @@ class Agent:
         self.observers: Observers = check_observers(observers)
         self.instructions = instructions
         self.config: RunConfig = config if config is not None else RunConfig()
+
+    @property
+    def active(self) -> tuple[RunHandle, ...]:
+        """Its runs that have not ended, in all sessions, loops and threads, the oldest first."""
+        return tuple(map(RunHandle, running_of(self)))
 
     def session(
         self, *, history: Iterable[Message] = (), store: str | os.PathLike[str] | None = None, id: str | None = None

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -57,16 +59,24 @@ from loopctl.record import (
 from loopctl.streaming import Fanout
 
 if TYPE_CHECKING:
+    from loopctl.driver._agent import Agent
     from loopctl.driver._config import RunConfig
     from loopctl.driver._session import Session
     from loopctl.model import Model
     from loopctl.tools import ToolRegistry
 
-__all__ = ["Execution"]
+__all__ = ["Execution", "running_of"]
+
+_log = logging.getLogger("loopctl")
 
 _running: set[Execution] = set()
 _inside: ContextVar[frozenset[str]] = ContextVar("loopctl_inside", default=frozenset())
 """The runs that the current task or thread is a part of."""
+
+
+def running_of(agent: Agent) -> list[Execution]:
+    """Give the runs of *agent* that have not ended, the oldest first. May be asked from any thread."""
+    return sorted((run for run in tuple(_running) if run.session.agent is agent), key=lambda run: run.started)
 
 
 class Execution:
@@ -105,6 +115,7 @@ class Execution:
         self.started: float = monotonic()
         self.run: Run | None = None
         self._waiters: set[asyncio.Future[None]] = set()
+        self._listeners: list[Callable[[Run], object]] = []
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -117,6 +128,12 @@ class Execution:
     def cancel(self, reason: CancelReason | str | None = None, urgency: Urgency = Urgency.STOP) -> bool:
         """Cancel this run and nothing else; False if that changes nothing, as after its end."""
         return self.run is None and self.signal.cancel(reason, urgency=urgency)
+
+    def on_end(self, listener: Callable[[Run], object]) -> None:
+        """Call *listener* with the record when the session is idle again; at once if it is."""
+        self._listeners.append(listener)
+        if self not in _running:  # perhaps only now, and in another thread: whoever takes a listener out calls it
+            self._tell_end()
 
     def poll(self, at: Checkpoint) -> None:
         """Raise `Cancelled` if the run is cancelled."""
@@ -280,8 +297,17 @@ class Execution:
         for future in tuple(self._waiters):
             if not future.done():
                 future.set_result(None)
+        self._tell_end()
         if last_word is not None:
             raise last_word
+
+    def _tell_end(self) -> None:
+        assert self.run is not None
+        while self._listeners:
+            try:
+                self._listeners.pop(0)(self.run)
+            except Exception:
+                _log.exception("what waited for the end of %s failed", self.id)
 
 
 def _cancellations() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any, Self
 
@@ -38,6 +38,11 @@ class RunHandle:
         return self._execution.run
 
     @property
+    def is_stopping(self) -> bool:
+        """True from the cancel of this run on, however it came."""
+        return self._execution.token.is_cancelled()
+
+    @property
     def late_events(self) -> int:
         """How many events came too late and were dropped: work that was abandoned goes on talking."""
         return self._execution.fanout.late
@@ -54,6 +59,14 @@ class RunHandle:
             called from any thread and from a signal handler.
         """
         return self._execution.cancel(reason, urgency)
+
+    def on_end(self, listener: Callable[[Run], object]) -> None:
+        """Have *listener* called, once, with the record when the run has ended; at once if it has.
+
+        It neither reads nor holds back the run, as awaiting the handle would. It is called on the run's own loop, when
+        its session is idle again, or in this call; what `Exception` it raises is logged. May be called from any thread.
+        """
+        self._execution.on_end(listener)
 
     def __aiter__(self) -> Reader:
         """Make a new reader of the events from now on."""
