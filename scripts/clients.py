@@ -10,7 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-FROM_NODE = ("acpx@0.19.1",)
+FROM_NODE = (
+    "acpx@0.19.1",
+    "@modelcontextprotocol/sdk@1.32.2",  # the protocol of 2025
+    "@modelcontextprotocol/client@2.4.0",  # that of 2026
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+    "@modelcontextprotocol/conformance@0.2.0-alpha.12",
+)
 FROM_PYTHON = ("acplint==0.1.0",)
 
 

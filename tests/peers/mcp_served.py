@@ -59,6 +59,25 @@ async def steps(ctx: ToolContext) -> str:
 
 
 @tool
+async def held(name: str, path: str) -> str:
+    """Wait for a file."""
+    log(f"begun {name}")
+    while not Path(path).exists():
+        await asyncio.sleep(0.02)
+    log(f"finished {name}")
+    return "finished"
+
+
+@tool
+async def lasting(beats: int, seconds: float, ctx: ToolContext) -> str:
+    """Tell of progress so many times, with so many seconds after each."""
+    for beat in range(beats):
+        ctx.progress(f"beat {beat}", beat / beats)
+        await asyncio.sleep(seconds)
+    return "done"
+
+
+@tool
 def fail() -> str:
     """Fail."""
     raise ValueError("the disk is full")

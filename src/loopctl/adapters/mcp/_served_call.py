@@ -24,7 +24,7 @@ Tell = Callable[[float, float | None, str | None], Awaitable[None]]
 
 _BEAT = 5.0
 """Seconds without progress after which some is told all the same: clients give up after 60 without."""
-_PAUSE = 0.1
+_PAUSE = 0.02
 """Seconds between two tellings; what comes in between is told by its last."""
 _WHOLE = 100.0
 _LITTLE = 0.001
