@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from loopctl.cli._amount import Amount
-from loopctl.cli._events import event_to_json, json_line
+from loopctl.cli._events import json_line
 from loopctl.cli._exit import COMPLETED, FAILED, code_of, silence
 from loopctl.cli._options import Shape
 from loopctl.cli._presses import Presses
@@ -22,7 +22,7 @@ from loopctl.cli._screen import Screen, put
 from loopctl.cli._setup import is_still_busy
 from loopctl.cli._stopping import Stopping
 from loopctl.driver import RunHandle, Session
-from loopctl.record import CancelReason, Event, Run, TextDelta
+from loopctl.record import CancelReason, Event, Run, TextDelta, event_to_json
 
 __all__ = ["run_once"]
 

@@ -2,6 +2,7 @@
 
 from loopctl.record._calls import CallStatus, StragglerRecord, ToolCallRecord
 from loopctl.record._checkpoint import Checkpoint
+from loopctl.record._event_json import event_to_json
 from loopctl.record._events import (
     ApprovalEnded,
     ApprovalRequested,
@@ -49,4 +50,5 @@ __all__ = [
     "TurnStarted",
     "Urgency",
     "WaitStarted",
+    "event_to_json",
 ]

@@ -27,6 +27,14 @@ class CallStatus(StrEnum):
     """It was still running when the run ended; it may become completed or failed late."""
 
 
+_UNSAID = {
+    CallStatus.DENIED: "It was not allowed, and did not run.",
+    CallStatus.NOT_STARTED: "It was not started.",
+    CallStatus.INTERRUPTED: "It was stopped. Whether it had its effect is not known.",
+    CallStatus.ABANDONED: "It did not stop in time and still runs.",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCallRecord:
     """One tool call, as true as it is known when the run ends."""
@@ -43,6 +51,11 @@ class ToolCallRecord:
     """Epoch seconds; None if it never started."""
     ended_at: float | None = None
     """Epoch seconds; None if it never started or was still running."""
+
+    @property
+    def text(self) -> str:
+        """What a person is told that the call came to: its result, or a sentence on its status; perhaps empty."""
+        return self.result or _UNSAID.get(self.status, "")
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON object."""

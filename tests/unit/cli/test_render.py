@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from loopctl.cli._events import event_to_json
 from loopctl.cli._render import Renderer, call_text
 from loopctl.cli._screen import Screen
 from loopctl.record import (
@@ -25,6 +24,7 @@ from loopctl.record import (
     TurnEnded,
     TurnStarted,
     WaitStarted,
+    event_to_json,
 )
 from tests.unit.cli.records import call, run, straggler, turn
 from tests.unit.cli.test_screen import Fake

@@ -48,12 +48,6 @@ _KINDS: dict[str, ToolKind] = {
     "fetch_url": "fetch",
 }
 """What an editor draws beside the built-in tools; it does not know others."""
-_BECAME = {
-    CallStatus.DENIED: "It was not allowed, and did not run.",
-    CallStatus.NOT_STARTED: "It was not started.",
-    CallStatus.INTERRUPTED: "It was stopped. Whether it had its effect is not known.",
-    CallStatus.ABANDONED: "It did not stop in time and still runs.",
-}
 _LONGEST_TITLE = 100
 
 
@@ -118,7 +112,7 @@ def _went_on(event: ApprovalRequested | ApprovalEnded | ToolProgress | ToolFinis
 
 
 def _finished(named: str, call: ToolCallRecord) -> Update:
-    text = call.result or _BECAME.get(call.status, "")
+    text = call.text
     return update_tool_call(
         named,
         status="completed" if call.status is CallStatus.COMPLETED else "failed",

@@ -1,0 +1,166 @@
+"""The conversations of all owners, their runs that go on and those that ended lately.
+
+Rules:
+
+1. Everything is found by its owner too: what is another's is not there.
+2. What is remembered is bounded: runs by number, their logs by a smaller one, conversations by number too (the one that
+   was used longest ago goes first, never one that is busy).
+3. Once closing has begun no run begins.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from loopctl.cancel import CancelSignal
+from loopctl.concurrency import ForeignWork, Grace, Patience, monotonic, supervise, together
+from loopctl.driver import Agent, Session
+from loopctl.errors import SessionBusy
+from loopctl.record import CancelReason, Urgency
+from loopctl.web._answers import ApiError
+from loopctl.web._live import CURRENT, LiveRun, Policy, RunNames
+
+__all__ = ["Conversations"]
+
+_KEPT_RUNS = 500
+"""Ended runs that are remembered; more are in the store."""
+_KEPT_LOGS = 32
+"""Of them, those that can still be read again event by event."""
+_KEPT_SESSIONS = 1000
+_SHUTDOWN = CancelReason("shutdown", "the server is shutting down", "http")
+_RETRY = {"retry-after": "1"}
+
+
+class Conversations:
+    """What goes on in one application."""
+
+    def __init__(self, agent: Agent, store: str | os.PathLike[str] | None, most_runs: int, most_events: int) -> None:
+        """Begin with none; see `create_app`."""
+        self.agent = agent
+        self.store = store
+        self.is_closing: bool = False
+        self._most_runs = most_runs
+        self._most_events = most_events
+        self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        self._active: dict[str, LiveRun] = {}
+        self._ended: OrderedDict[str, LiveRun] = OrderedDict()
+        self._by_client: dict[tuple[str, str], LiveRun] = {}
+
+    async def begin(self, names: RunNames, text: str, policy: Policy) -> LiveRun:
+        """Begin a run.
+
+        Raises:
+            ApiError: Not now: we are closing, there are too many, or its conversation is busy.
+
+        Cancellation:
+            Before the run has begun: it does not begin.
+        """
+        self._check_room()
+        session = await self._session(names)
+        self._check_room()  # it may have taken a while
+        busy = self._by_client.get((names.owner, names.run_id))
+        if busy is not None and busy.run is None:
+            raise ApiError(409, "run_exists", f"the run {names.run_id} goes on: give a new runId", more=_run_id(busy))
+        live = LiveRun(names, policy, text, self._most_events)
+        mark = CURRENT.set(live)  # the run's task, and all that comes of it, is made in this context
+        try:
+            live.begin(session.start(text))
+        except SessionBusy:
+            running = self.active_in(names.owner, names.thread_id)
+            more = {} if running is None else _run_id(running)
+            text = f"the conversation {names.thread_id} is busy with a run: cancel it, or wait for its end"
+            raise ApiError(409, "session_busy", text, more=more) from None
+        finally:
+            CURRENT.reset(mark)
+        self._active[live.id] = live
+        self._by_client[names.owner, names.run_id] = live
+        live.task.add_done_callback(lambda _: self._on_end(live))
+        return live
+
+    def find(self, owner: str, run_id: str) -> LiveRun | None:
+        """Give a run of *owner*, by our name of it or by the client's."""
+        live = self._active.get(run_id) or self._ended.get(run_id) or self._by_client.get((owner, run_id))
+        return live if live is not None and live.names.owner == owner else None
+
+    def runs_of(self, owner: str) -> Iterator[LiveRun]:
+        """Give the runs of *owner*, newest first."""
+        known = [*self._ended.values(), *self._active.values()]
+        known.sort(key=lambda live: live.started_at, reverse=True)
+        return (live for live in known if live.names.owner == owner)
+
+    def active_in(self, owner: str, thread_id: str) -> LiveRun | None:
+        """Give the run that goes on in a conversation."""
+        for live in self._active.values():
+            if (live.names.owner, live.names.thread_id) == (owner, thread_id):
+                return live
+        return None
+
+    def sessions_of(self, owner: str) -> Iterator[tuple[str, Session]]:
+        """Give the conversations of *owner* that are in memory, with the client's names, the last used first."""
+        return ((thread_id, session) for (of, thread_id), session in reversed(self._sessions.items()) if of == owner)
+
+    async def aclose(self) -> None:
+        """Cancel every run (origin `shutdown`), wait a bounded time for them, close the conversations; idempotent.
+
+        Cancellation:
+            Leaves the waits.
+        """
+        self.is_closing = True
+        await self._end_runs(Urgency.STOP, self.agent.config.grace + 0.2)
+        # Also what a tool may finish: who shuts down does not wait for ever.
+        await self._end_runs(Urgency.ABANDON, 1.0)
+        sessions = [session.aclose for session in self._sessions.values()]
+        self._sessions.clear()
+        if sessions:
+            await together(sessions, limit=len(sessions), name="loopctl web session")
+
+    async def _end_runs(self, urgency: Urgency, seconds: float) -> None:
+        active = tuple(self._active.values())
+        for live in active:
+            live.cancel(_SHUTDOWN, urgency)
+        until, never = monotonic() + seconds, CancelSignal().token
+        for live in active:
+            patience = Patience(total=max(0.0, until - monotonic()))
+            ending = await supervise(ForeignWork(live.task), never, grace=Grace(0), patience=patience)
+            ending.raise_if_stopped()
+
+    def _check_room(self) -> None:
+        if self.is_closing:
+            raise ApiError(503, "closing", "the server is shutting down: ask its successor", headers=_RETRY)
+        if len(self._active) >= self._most_runs:
+            text = f"{self._most_runs} runs go on, which is the most at once: wait for one to end"
+            raise ApiError(429, "too_many_runs", text, headers=_RETRY)
+
+    async def _session(self, names: RunNames) -> Session:
+        key = (names.owner, names.thread_id)
+        session = self._sessions.get(key)
+        if session is None:
+            await self._make_room()
+            name = f"{names.owner}/{names.thread_id}" if names.owner else names.thread_id
+            session = self._sessions.setdefault(key, self.agent.session(store=self.store, id=name))
+        self._sessions.move_to_end(key)
+        return session
+
+    async def _make_room(self) -> None:
+        while len(self._sessions) >= _KEPT_SESSIONS:
+            idle = next((key for key in self._sessions if self.active_in(*key) is None), None)
+            if idle is None:
+                return
+            await self._sessions.pop(idle).aclose()
+
+    def _on_end(self, live: LiveRun) -> None:
+        del self._active[live.id]
+        self._ended[live.id] = live
+        if len(self._ended) > _KEPT_LOGS:
+            list(self._ended.values())[-_KEPT_LOGS - 1].log.forget()
+        if len(self._ended) > _KEPT_RUNS:
+            _, oldest = self._ended.popitem(last=False)
+            key = (oldest.names.owner, oldest.names.run_id)
+            if self._by_client.get(key) is oldest:
+                del self._by_client[key]
+
+
+def _run_id(live: LiveRun) -> dict[str, str]:
+    return {"run_id": live.id}
