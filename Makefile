@@ -28,6 +28,7 @@ test: $(DEV) ## All tests (ARGS='-k name')
 
 test-clients: $(DEV) ## What other people's clients make of our protocols; installs them here
 	@$(BIN)/python scripts/clients.py $(CLIENTS)
+	@scripts/chromium.sh $(BIN)/python
 	@LOOPCTL_CLIENTS=$(CLIENTS) $(BIN)/python -m pytest tests/clients $(ARGS)
 
 check: $(DEV) ## Format, lint, types, layers

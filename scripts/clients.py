@@ -17,6 +17,7 @@ FROM_NODE = (
     "@modelcontextprotocol/server-everything@2026.8.31",
     "@modelcontextprotocol/server-filesystem@2026.8.31",
     "@modelcontextprotocol/conformance@0.2.0-alpha.12",
+    "@modelcontextprotocol/inspector@2.12.0",
 )
 FROM_PYTHON = ("acplint==0.1.0",)
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["clients"]
+from tests.chromium import browser, page
+
+__all__ = ["browser", "clients", "page"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def clients():
     """The folder of the installed clients."""
     place = os.environ.get("LOOPCTL_CLIENTS")

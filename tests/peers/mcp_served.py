@@ -15,6 +15,9 @@ def log(line: str) -> None:
         file.write(line + "\n")
 
 
+log(f"pid {os.getpid()}")
+
+
 @tool(read_only=True)
 def add(a: int, b: int) -> int:
     """Add two numbers.
