@@ -3,6 +3,7 @@
 `python tests/peers/mcp_stubborn.py MODE`; every message that it gets is written into the file `MCP_LOG` names.
 
 - mute: answers nothing at all. deaf: the same, survives TERM and the end of its input, and has a child that does too.
+- clinging: survives TERM and the end of its input.
 - loud: `work` ignores a cancel, tells progress all the way and answers late; `flood` never stops telling.
 - endless: writes a line without an end. fickle: `work` takes something else from the first call on, and `flood` goes.
 """
@@ -96,8 +97,9 @@ def answer(request: dict[str, Any]) -> None:
 
 def main() -> None:
     """Serve."""
-    if MODE == "deaf":
+    if MODE in {"deaf", "clinging"}:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if MODE == "deaf":
         code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
         log(f"pid {subprocess.Popen([sys.executable, '-c', code]).pid}")
     log(f"pid {os.getpid()}")
@@ -108,7 +110,7 @@ def main() -> None:
         if MODE not in {"mute", "deaf"} and "id" in message and "method" in message:
             answer(message)
     log("end of input")
-    if MODE == "deaf":
+    if MODE in {"deaf", "clinging"}:
         time.sleep(600)
 
 

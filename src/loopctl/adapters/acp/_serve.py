@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, BinaryIO, cast
 
 from acp.agent.connection import AgentSideConnection
@@ -23,6 +24,7 @@ from loopctl.concurrency import race
 from loopctl.driver import Agent, Session
 from loopctl.errors import Cancelled
 from loopctl.record import CancelReason
+from loopctl.tools import Tool, ToolRegistry
 
 __all__ = ["serve"]
 
@@ -54,8 +56,12 @@ async def serve(
     """
     gone = CancelSignal() if signal is None else signal.child()
 
-    def session_in(cwd: str) -> Session:
-        return (agent if isinstance(agent, Agent) else agent(cwd)).session(store=store)
+    def session_in(cwd: str, served: Sequence[Tool]) -> Session:
+        made = agent if isinstance(agent, Agent) else agent(cwd)
+        if served:
+            made = copy(made)  # the tools are this session's alone
+            made.tools = ToolRegistry((*made.tools.values(), *served))
+        return made.session(store=store)
 
     if streams is not None:
         await _serve(session_in, gone, *streams)
@@ -64,7 +70,9 @@ async def serve(
         await _serve(session_in, gone, *own)
 
 
-async def _serve(session_in: Callable[[str], Session], gone: CancelSignal, stdin: BinaryIO, stdout: BinaryIO) -> None:
+async def _serve(
+    session_in: Callable[[str, Sequence[Tool]], Session], gone: CancelSignal, stdin: BinaryIO, stdout: BinaryIO
+) -> None:
     wire = Wire()
     client = Client(wire, gone)
     editor = Editor(client, session_in)

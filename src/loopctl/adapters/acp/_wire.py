@@ -27,7 +27,9 @@ from loopctl.errors import Cancelled, UsageError
 __all__ = ["REQUEST", "Wire"]
 
 REQUEST = "loopctl_request"
-"""The key in the `_meta` of a prompt's parameters under which the id of its request is handed through the SDK."""
+"""The key in the `_meta` of a request's parameters under which its id is handed through the SDK."""
+_NAMED = frozenset({"session/new", "session/prompt"})
+"""The requests that may be cancelled by their id."""
 _LONGEST = 64 * 1024 * 1024
 """Bytes of one message: a prompt may hold files."""
 _FLUSH = 1.0
@@ -186,7 +188,7 @@ class Wire:
             if isinstance(params, dict):
                 self._loop.call_soon(self.on_cancel_request, params.get("requestId"))
             return None
-        if message.get("method") == "session/prompt" and isinstance(params, dict):
+        if message.get("method") in _NAMED and isinstance(params, dict):
             params["_meta"] = {REQUEST: message.get("id")}  # the only way by which the SDK hands it on
         return message
 

@@ -145,7 +145,8 @@ class McpClient:
 
     def _take(self, life: Life, info: types.Implementation | None) -> None:
         """Make tools of what the server has listed."""
-        prefix = self._prefix if self._prefix is not None else word(info.name if info is not None else "") or "mcp"
+        own = word(info.name if info is not None else "") or "mcp"
+        prefix = own if self._prefix is None else word(self._prefix)
         names = prefixed((listed.name for listed in life.tools), prefix)
         tools = {listed.name: self._tool(listed, names[listed.name]) for listed in life.tools}
         self._life = life
