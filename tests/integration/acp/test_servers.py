@@ -33,6 +33,12 @@ def bad(peer, mode):
     return good(peer, "bad", "mcp_stubborn.py", mode)
 
 
+def late(peer):
+    """A server that ends when the other one, which logs what it is asked, has been connected."""
+    script = f"until grep -q tools/list {peer.log}; do sleep 0.1; done; sleep 1; echo too late >&2; exit 3"
+    return McpServerStdio(name="late", command="/bin/sh", args=["-c", script], env=[])
+
+
 def raw(described):
     return described.model_dump(mode="json", by_alias=True, exclude_none=True)
 
@@ -129,6 +135,10 @@ def test_what_cannot_be_connected_is_told_in_words_and_nothing_of_the_session_st
             assert code == -32603
             assert said.startswith("the MCP server `server` cannot be started: ")
             assert not any(map(is_alive, peer.pids()))
+            code, said = await refused(client, bad(peer, "loud"), late(peer))
+            assert code == -32603
+            assert "ended with exit code 3 (too late)" in said
+            assert not any(map(is_alive, peer.pids()))
             code, said = await refused(client, good(peer), good(peer, "peer_one"))
             assert code == -32602
             assert said.startswith("two tools are named peer_one_add")
@@ -168,9 +178,11 @@ def test_an_end_while_connecting_leaves_no_child(peer, way, code):
         connecting(client, peer)
         if way == "SIGTERM":
             client.process.terminate()
-            assert client.process.wait(20) == code
         else:
-            assert client.end()[0] == code
+            client.process.stdin.close()
+        (answer,) = client.answers("new")
+        assert answer["code"] == -32800
+        assert client.process.wait(20) == code
         assert not any(map(is_alive, peer.pids()))
         client._drain.join()
         assert client.errors == b""
