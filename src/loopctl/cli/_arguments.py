@@ -13,8 +13,17 @@ from functools import partial
 from importlib.metadata import version
 from typing import NoReturn
 
-from loopctl.cli._options import AnyOptions, CheckOptions, EffectsOptions, McpOptions, Options, Resolution, Shape
-from loopctl.cli._values import address, count, grace, json_value, seconds
+from loopctl.cli._options import (
+    AnyOptions,
+    CheckOptions,
+    EffectsOptions,
+    McpOptions,
+    Options,
+    Resolution,
+    ServeOptions,
+    Shape,
+)
+from loopctl.cli._values import address, count, grace, json_value, port, seconds
 
 __all__ = ["parse", "parsers"]
 
@@ -35,6 +44,10 @@ it waits for nothing more; a third time, it leaves. Ctrl-D at the prompt leaves.
 
 _RUN = """\
 Run once: the reply goes to stdout, everything else to stderr. Ctrl-C stops it."""
+
+_SERVE = """\
+Serve a page for chats with the agent, and the HTTP API under it, until Ctrl-C or SIGTERM:
+then what runs is stopped, and said so. On this machine only, unless there is a token."""
 
 _ACP = """\
 Be an agent in an editor, by the Agent Client Protocol on stdin and stdout: the editor
@@ -196,6 +209,19 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     shape.add_argument("--events", action="store_true", help="print each event as one line of JSON")
 
 
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", metavar="H", default="127.0.0.1", help="where to listen (127.0.0.1)")
+    parser.add_argument("--port", metavar="P", type=port, default=8780, help="where to listen (8780); 0 takes any")
+    parser.add_argument("--token-file", metavar="FILE", help="what everybody has to send; needed on another host")
+    parser.add_argument(
+        "--on-disconnect",
+        choices=["cancel", "detach"],
+        default="cancel",
+        help="stop a run when its last reader has gone (cancel), or let it go on",
+    )
+    _add_agent(parser)
+
+
 def _read_agent(found: argparse.Namespace, _: argparse.ArgumentParser) -> Options:
     is_acp = found.command == "acp"
     return Options(
@@ -215,6 +241,11 @@ def _read_agent(found: argparse.Namespace, _: argparse.ArgumentParser) -> Option
         output=_output(found),
         store=found.store,
     )
+
+
+def _read_serve(found: argparse.Namespace, parser: argparse.ArgumentParser) -> ServeOptions:
+    agent = _read_agent(found, parser)
+    return ServeOptions(agent, found.host, found.port, found.on_disconnect, found.token_file)
 
 
 def _read_check(found: argparse.Namespace, _: argparse.ArgumentParser) -> CheckOptions:
@@ -257,6 +288,7 @@ _COMMANDS = {
     "run": _Command(
         "run once, for scripts", '[options] "what to ask"', _RUN, _add_run, _read_agent, f"{_CODES}\n\n{_MODELS}"
     ),
+    "serve": _Command("serve a page and its HTTP API", "[options]", _SERVE, _add_serve, _read_serve, _MODELS),
     "check": _Command(
         "find out whether a tool is safe to abandon",
         "[options] module:function",

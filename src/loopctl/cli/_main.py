@@ -23,7 +23,7 @@ from loopctl.cli._arguments import parse
 from loopctl.cli._chat import chat
 from loopctl.cli._effects import effects
 from loopctl.cli._exit import FAILED, INTERRUPTED, TERMINATED, USAGE, leave, silence
-from loopctl.cli._options import AnyOptions, CheckOptions, EffectsOptions, McpOptions, Options
+from loopctl.cli._options import AnyOptions, CheckOptions, EffectsOptions, McpOptions, Options, ServeOptions
 from loopctl.cli._presses import Presses
 from loopctl.cli._report import one_line
 from loopctl.cli._run import run_once
@@ -79,6 +79,8 @@ def _perform(options: AnyOptions, presses: Presses) -> tuple[int, bool]:
             return _check(options), False
         case McpOptions():
             return _serve(options, presses)
+        case ServeOptions():
+            return _serve_web(options, presses)
         case Options():
             return _run_agent(options, presses)
 
@@ -116,6 +118,12 @@ def _serve(options: McpOptions, presses: Presses) -> tuple[int, bool]:
     _check_open(sys.stdin, "stdin")
     # Loose ends always: what a call was told to stop may still be there, and the client has gone.
     return run(serve(options, presses)), True
+
+
+def _serve_web(options: ServeOptions, presses: Presses) -> tuple[int, bool]:
+    from loopctl.cli._web import serve_web  # nor a web server
+
+    return run(serve_web(options, presses))
 
 
 def _check_open(stream: TextIO | None, name: str) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["AnyOptions", "CheckOptions", "EffectsOptions", "McpOptions", "Options", "Resolution", "Shape"]
+__all__ = [
+    "AnyOptions",
+    "CheckOptions",
+    "EffectsOptions",
+    "McpOptions",
+    "Options",
+    "Resolution",
+    "ServeOptions",
+    "Shape",
+]
 
 Shape: TypeAlias = Literal["text", "json", "events"]
 """What `loopctl run` prints on stdout."""
@@ -15,7 +24,7 @@ Shape: TypeAlias = Literal["text", "json", "events"]
 class Options:
     """Of the commands that run an agent."""
 
-    command: Literal["chat", "run", "acp"]
+    command: Literal["chat", "run", "serve", "acp"]
     model: str | None = None
     base_url: str | None = None
     system: str = ""
@@ -37,6 +46,17 @@ class Options:
     output: Shape = "text"
     store: str | None = None
     """The file for what outlives the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """Of `serve`: the agent, and who may reach it where."""
+
+    agent: Options
+    host: str
+    port: int
+    on_disconnect: Literal["cancel", "detach"]
+    token_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,4 +103,4 @@ class EffectsOptions:
     resolution: Resolution | None = None
 
 
-AnyOptions: TypeAlias = Options | CheckOptions | McpOptions | EffectsOptions
+AnyOptions: TypeAlias = Options | ServeOptions | CheckOptions | McpOptions | EffectsOptions

@@ -7,7 +7,7 @@ import math
 from argparse import ArgumentTypeError
 from typing import Any
 
-__all__ = ["address", "count", "grace", "json_value", "seconds"]
+__all__ = ["address", "count", "grace", "json_value", "port", "seconds"]
 
 
 def count(text: str) -> int:
@@ -40,6 +40,13 @@ def address(text: str) -> tuple[str, int]:
     if not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004 - the last port
         raise ArgumentTypeError(f"{text!r} is not a port, nor a host and a port")
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def port(text: str) -> int:
+    """Read a port; 0 too."""
+    if not (text.isascii() and text.isdecimal()) or int(text) > 65535:  # noqa: PLR2004 - the last port
+        raise ArgumentTypeError(f"{text!r} is not a port")
+    return int(text)
 
 
 def json_value(text: str) -> Any:

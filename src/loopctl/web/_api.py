@@ -13,11 +13,11 @@ from typing import TypeAlias
 from starlette.requests import Request
 from starlette.responses import Response
 
-from loopctl.cancel import CancelSignal
-from loopctl.concurrency import ForeignWork, Grace, Patience, supervise
+from loopctl.control import Receipt
 from loopctl.record import CancelReason
 from loopctl.web._answers import ApiError, JsonResponse
 from loopctl.web._conversations import Conversations
+from loopctl.web._encode import JsonObject
 from loopctl.web._input import check_id, count_of, number_of, policy_of, read_json, run_input, urgency_of
 from loopctl.web._live import LiveRun, Policy, RunNames
 from loopctl.web._log import Missed
@@ -94,16 +94,7 @@ class Api:
             raise ApiError(400, "bad_reason", "reason is a text")
         by = live.names.owner or _client(request)
         reason = CancelReason("user", (message or "stopped over HTTP")[:_LONGEST_REASON], by)
-        is_late = live.run is not None
-        if not is_late:
-            live.cancel(reason, urgency)
-            await self._wait(live)
-        return _receipt(live, is_late=is_late)
-
-    async def _wait(self, live: LiveRun) -> None:
-        patience = Patience(total=self.conversations.agent.config.grace + 1.0)
-        ending = await supervise(ForeignWork(live.task), CancelSignal().token, grace=Grace(0), patience=patience)
-        ending.raise_if_stopped()
+        return _answer(live, await self.conversations.live_runs.cancel(live.id, reason, urgency))
 
     async def answer(self, request: Request) -> Response:
         """Answer the question whether a call may run.
@@ -213,15 +204,19 @@ class Api:
         return live
 
 
-def _receipt(live: LiveRun, *, is_late: bool) -> Response:
-    run = live.run
-    if run is None:
-        return JsonResponse({"run_id": live.id, "state": "cancelling", "outcome": None, "run": None}, 202)
-    receipt = {"run_id": live.id, "outcome": run.outcome, "run": public(run, live.names.thread_id)}
-    if run.outcome == "cancelled" and not is_late:
-        return JsonResponse({**receipt, "state": "ended"})
-    text = f"the run {live.id} has ended already: it is {run.outcome}"
-    raise ApiError(409, "already_ended", text, more={**receipt, "state": "already_ended"})
+def _answer(live: LiveRun, receipt: Receipt) -> Response:
+    run = receipt.run or live.run
+    outcome = receipt.outcome if run is None else run.outcome
+    value: JsonObject = {"run_id": live.id, "state": receipt.state, "outcome": outcome}
+    value["run"] = None if run is None else public(run, live.names.thread_id)
+    match receipt.state:
+        case "ended":
+            return JsonResponse(value)
+        case "cancelling":
+            return JsonResponse(value, 202)
+    how = f"it is {outcome}" if outcome else "it is being recorded"
+    text = f"the run {live.id} had ended before the cancel came: {how}"
+    raise ApiError(409, "already_ended", text, more={**value, "state": "already_ended"})
 
 
 def _client(request: Request) -> str:

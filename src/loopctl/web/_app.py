@@ -45,6 +45,10 @@ class WebApp(Starlette):
         """
         await self._conversations.aclose()
 
+    def abandon(self) -> None:
+        """Give what is being stopped no grace any more."""
+        self._conversations.abandon()
+
 
 def create_app(  # noqa: PLR0913 - what a product may want to set
     agent: Agent,

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from loopctl.cancel import CancelSignal
 from loopctl.concurrency import ForeignWork, Grace, Patience, monotonic, supervise, together
+from loopctl.control import LiveRuns
 from loopctl.driver import Agent, Session
 from loopctl.errors import SessionBusy
 from loopctl.record import CancelReason, Urgency
@@ -39,6 +40,7 @@ class Conversations:
     def __init__(self, agent: Agent, store: str | os.PathLike[str] | None, most_runs: int, most_events: int) -> None:
         """Begin with none; see `create_app`."""
         self.agent = agent
+        self.live_runs: LiveRuns = LiveRuns(agent)
         self.store = store
         self.is_closing: bool = False
         self._most_runs = most_runs
@@ -115,6 +117,11 @@ class Conversations:
         self._sessions.clear()
         if sessions:
             await together(sessions, limit=len(sessions), name="loopctl web session")
+
+    def abandon(self) -> None:
+        """Cancel every run and give it no grace."""
+        for live in self._active.values():
+            live.cancel(_SHUTDOWN, Urgency.ABANDON)
 
     async def _end_runs(self, urgency: Urgency, seconds: float) -> None:
         active = tuple(self._active.values())

@@ -6,6 +6,7 @@ closings, then connections are closed. Only loopback is served to people who are
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
@@ -13,9 +14,10 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from starlette.types import ASGIApp
 
-from loopctl.cancel import CancelSignal, CancelToken
+from loopctl.cancel import CancelSignal, CancelToken, watch
 from loopctl.concurrency import together
 from loopctl.errors import UsageError
+from loopctl.record import Urgency
 from loopctl.web._app import WebApp
 from loopctl.web._guard import is_loopback
 
@@ -54,38 +56,45 @@ async def serve(
     if not is_loopback(host) and not app.asks_who:
         raise UsageError(f"{host} is reached from elsewhere: give create_app a token= or an owner=, or serve 127.0.0.1")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    over = CancelSignal()
+    stop = over if signal is None else CancelSignal.any_of(over, signal)
     with socket.create_server((host, port), family=family, backlog=1024) as listener:
-        config = uvicorn.Config(
-            within or app,
+        shown = f"[{host}]" if ":" in host else host
+        on_ready(f"http://{shown}:{listener.getsockname()[1]}/")
+        pressed = watch(stop.token, asyncio.get_running_loop(), app.abandon, at_least=Urgency.ABANDON)
+        try:
+            await _run(app, within or app, listener, stop, over)
+        finally:
+            pressed.close()
+            await app.aclose()
+
+
+async def _run(app: WebApp, served: ASGIApp, listener: socket.socket, stop: CancelSignal, over: CancelSignal) -> None:
+    server = _Uvicorn(
+        uvicorn.Config(
+            served,
             log_level="warning",
             access_log=False,
             server_header=False,
             ws="none",
             timeout_graceful_shutdown=_GRACE,
         )
-        server = _Uvicorn(config)
-        shown = f"[{host}]" if ":" in host else host
-        on_ready(f"http://{shown}:{listener.getsockname()[1]}/")
-        over = CancelSignal()
-        stop = over if signal is None else CancelSignal.any_of(over, signal)
+    )
 
-        async def run() -> None:
-            try:
-                await server.serve(sockets=[listener])
-            finally:
-                over.cancel()
-
-        async def end() -> None:
-            await stop.notified()
-            try:
-                await app.aclose()
-            finally:
-                server.should_exit = True
-
+    async def run() -> None:
         try:
-            await together((run, end), limit=2, name="loopctl web")
+            await server.serve(sockets=[listener])
         finally:
+            over.cancel()
+
+    async def end() -> None:
+        await stop.notified()
+        try:
             await app.aclose()
+        finally:
+            server.should_exit = True
+
+    await together((run, end), limit=2, name="loopctl web")
 
 
 class _Uvicorn(uvicorn.Server):
