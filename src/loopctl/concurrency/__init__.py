@@ -6,6 +6,7 @@ from loopctl.concurrency._ending import Ending, describe, poll, quote, stop_reas
 from loopctl.concurrency._grace import FinishGrace, Grace
 from loopctl.concurrency._handover import Handover
 from loopctl.concurrency._interrupts import interrupts
+from loopctl.concurrency._lane import Lane
 from loopctl.concurrency._off_loop import off_the_loop
 from loopctl.concurrency._patience import Patience
 from loopctl.concurrency._pipes import Drain, Feed
@@ -28,6 +29,7 @@ __all__ = [
     "ForeignWork",
     "Grace",
     "Handover",
+    "Lane",
     "OutputStream",
     "Patience",
     "ProcessEnd",

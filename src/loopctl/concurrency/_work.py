@@ -10,10 +10,12 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from types import CodeType
 from typing import Any, Protocol
 
 from loopctl.cancel import CancelToken, fired_from
 from loopctl.concurrency._clock import hold_time, monotonic
+from loopctl.concurrency._lane import Lane
 from loopctl.concurrency._straggler import Straggler, frame_of_coroutine, frame_of_thread
 from loopctl.concurrency._tasks import forget_task, spawn
 from loopctl.errors import UsageError
@@ -165,13 +167,16 @@ class TaskWork:
 
 
 class ThreadWork:
-    """A plain function on a daemon thread of its own."""
+    """A plain function on a daemon thread: one of its own, or that of a lane."""
 
     __slots__ = (
+        "_begun",
         "_can_unwind",
         "_error",
         "_function",
         "_is_ended",
+        "_is_withdrawn",
+        "_lane",
         "_loop",
         "_name",
         "_on_ended",
@@ -185,7 +190,13 @@ class ThreadWork:
     )
 
     def __init__(
-        self, function: Callable[[], Any], name: str, *, can_unwind: bool, token: CancelToken | None = None
+        self,
+        function: Callable[[], Any],
+        name: str,
+        *,
+        can_unwind: bool,
+        token: CancelToken | None = None,
+        lane: Lane | None = None,
     ) -> None:
         """Prepare to call *function* on a thread called *name*.
 
@@ -194,8 +205,10 @@ class ThreadWork:
             name: The thread's name.
             can_unwind: True if the function can notice a cancel by itself, and so deserves the grace.
             token: What may stop it; a function that fires it itself has noticed.
+            lane: Where it is done, if not on a thread of its own; that is done also if it is given up.
         """
         self.turns: int = TURNS
+        self._lane = lane
         self._can_unwind = can_unwind
         self._token = token
         self._function = function
@@ -205,6 +218,9 @@ class ThreadWork:
         self._error: BaseException | None = None
         self._straggler: Straggler | None = None
         self._thread: threading.Thread | None = None
+        self._begun = threading.Lock()
+        """Taken by who comes first: the thread that does it, or who withdraws it while it waits in its lane."""
+        self._is_withdrawn = False
         self._release: Callable[[], None] = _nothing
         self._started = 0.0
 
@@ -223,9 +239,12 @@ class ThreadWork:
         self._started = monotonic()
         self._release = hold_time(loop)
         context = contextvars.copy_context()
-        self._thread = threading.Thread(target=context.run, args=(self._body,), name=self._name, daemon=True)
         try:
-            self._thread.start()
+            if self._lane is not None:
+                self._lane.do(lambda: context.run(self._body))
+            else:
+                self._thread = threading.Thread(target=context.run, args=(self._body,), name=self._name, daemon=True)
+                self._thread.start()
         except RuntimeError as error:  # the system has no thread for us
             self._error = error
             self._is_ended = True
@@ -233,6 +252,9 @@ class ThreadWork:
             loop.call_soon(self._tell)
 
     def _body(self) -> None:
+        if not self._begun.acquire(blocking=False):
+            return
+        self._thread = threading.current_thread()
         try:
             self._result = self._function()
         except BaseException as error:
@@ -259,20 +281,25 @@ class ThreadWork:
         return self._is_ended
 
     def has_begun(self) -> bool:
-        return True
+        return not self._is_withdrawn
 
     def interrupt(self) -> None:
-        pass
+        if self._lane is not None and self._begun.acquire(blocking=False):
+            self._is_withdrawn = self._is_ended = True
+            self._error = asyncio.CancelledError()
+            self._release()
+            self._loop.call_soon(self._tell)
 
     def result(self) -> tuple[Any, BaseException | None]:
         return self._result, self._error
 
     def abandon(self) -> Straggler:
         self._release()
-        thread = self._thread
-        assert thread is not None
-        self._straggler = Straggler("thread", self._started, lambda: frame_of_thread(thread))
+        self._straggler = Straggler("thread", self._started, self._place)
         return self._straggler
+
+    def _place(self) -> tuple[CodeType, int] | None:
+        return None if self._thread is None else frame_of_thread(self._thread)
 
     def hold(self, _release: Callable[[], None], /) -> bool:
         return False

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from loopctl.concurrency import Straggler
+from loopctl.concurrency import Straggler, epoch
 from loopctl.errors import ModelError
 from loopctl.messages import AssistantMessage, Message, ToolMessage, ToolResult
 from loopctl.record import CallStatus, Run, ToolCallRecord, Turn
 from loopctl.tools import render_late
 
-__all__ = ["adopted_messages"]
+__all__ = ["adopted_messages", "late_record", "late_records"]
 
-_Late: TypeAlias = Mapping[tuple[str | None, str], Straggler]
-"""Abandoned work that has ended since, by call id and name."""
+_Rewrite: TypeAlias = Callable[[str], str]
+"""Gives a late text as the middleware lets it out."""
 
 _CAUSES = {
     "user": "the user stopped the run",
@@ -44,37 +44,49 @@ _UNSAID = {
 """What the model is told of a call that left no text of its own."""
 
 
-def adopted_messages(run: Run, stragglers: Iterable[Straggler], rewrite: Callable[[str], str]) -> tuple[Message, ...]:
+def late_records(run: Run, stragglers: Iterable[Straggler], rewrite: _Rewrite) -> dict[str, ToolCallRecord]:
+    """Give the records of the calls of *run* that have ended since, by their ids, as they are known now."""
+    records = {record.id: record for record in run.tool_calls}
+    late: dict[str, ToolCallRecord] = {}
+    for one in stragglers:
+        record = records.get(one.call_id or "")
+        if one.run_id == run.id and one.is_ended and record is not None:
+            now = late_record(record, one, rewrite)
+            if now is not record:
+                late[record.id] = now
+    return late
+
+
+def late_record(record: ToolCallRecord, straggler: Straggler, rewrite: _Rewrite) -> ToolCallRecord:
+    """Give the record of a call as it is known when *straggler* has ended; the same one if that says nothing of it.
+
+    What was abandoned beside a tool (who was asked for approval, a middleware) says nothing about its call.
+    """
+    if record.status is not CallStatus.ABANDONED or (record.id, record.name) != (straggler.call_id, straggler.name):
+        return record
+    status, result = render_late(straggler.result, straggler.error)
+    return replace(record, status=status, result=None if result is None else rewrite(result), ended_at=epoch())
+
+
+def adopted_messages(run: Run, late: Mapping[str, ToolCallRecord]) -> tuple[Message, ...]:
     """Give the messages that tell what had happened in *run*.
 
     Args:
         run: A run that did not complete.
-        stragglers: What was abandoned in the session; the end of a tool that has ended since is used.
-        rewrite: Gives a late text as the middleware lets it out.
+        late: What calls of it came to after it, by their ids.
 
     Returns:
         The input, the replies as far as they came, and a result for every call; well-formed after any history.
     """
-    # What was abandoned beside a tool (who was asked for approval, a middleware) says nothing about its call.
-    late: _Late = {(one.call_id, one.name): one for one in stragglers if one.run_id == run.id and one.is_ended}
-    records = {record.id: record for record in run.tool_calls}
+    records = {record.id: record for record in run.tool_calls} | dict(late)
     messages: list[Message] = [run.input]
     for turn in run.turns:
         if turn.reply.text or turn.reply.tool_calls:
             messages.append(AssistantMessage(turn.reply.blocks))
         if turn.reply.tool_calls:
-            now = [_by_now(records[call.id], late, rewrite) for call in turn.reply.tool_calls]
+            now = [records[call.id] for call in turn.reply.tool_calls]
             messages.append(ToolMessage(tuple(_closing(record, _cause(run, turn)) for record in now)))
     return tuple(messages)
-
-
-def _by_now(record: ToolCallRecord, late: _Late, rewrite: Callable[[str], str]) -> ToolCallRecord:
-    """Give the record of a call with what it came to after the run."""
-    straggler = late.get((record.id, record.name))
-    if record.status is not CallStatus.ABANDONED or straggler is None:
-        return record
-    status, result = render_late(straggler.result, straggler.error)
-    return replace(record, status=status, result=None if result is None else rewrite(result))
 
 
 def _closing(record: ToolCallRecord, cause: str) -> ToolResult:
@@ -89,6 +101,8 @@ def _cause(run: Run, turn: Turn) -> str:
         return f"{text} ({reason.message})" if reason.message else text
     if run.outcome == "max_turns":
         return "the run reached its limit of turns"
+    if run.outcome == "interrupted":
+        return "the program ended"
     if isinstance(run.error, ModelError):
         return "a request to the model failed" if turn.is_whole else "the model's reply broke off"
     return "a fault in the program ended the run"

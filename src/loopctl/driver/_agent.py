@@ -104,18 +104,14 @@ class Agent:
 
         Args:
             history: What was said before.
-            store: The file for what outlives the process; made if it is not there. Of it there is the ledger of
-                effects, which `ToolContext.once` needs.
+            store: The file that the session and its runs are kept in, made if it is not there; with the ledger of
+                effects, which `ToolContext.once` needs. A session that is in it goes on: see `Session.open`.
             id: A name for the session; None makes one.
 
         Raises:
             UsageError: *history* is one that a provider would reject, or *store* is not the path of a file.
         """
-        if store is None:
-            return Session(self, history, id)
-        from loopctl.store import Ledger  # a Python may be without SQLite, and most agents are without a store
-
-        return Session(self, history, id, Ledger(store))
+        return Session(self, history, id, store)
 
     def run_sync(self, input: str | UserMessage, *, signal: CancelSignal | CancelToken | None = None) -> Run:
         """Run to the end, from a script without an event loop.

@@ -2,7 +2,8 @@
 
 Invariants:
 
-1. `_end` is the one door out. It runs exactly once and never suspends.
+1. `_decide`, then `_conclude` is the one door out. It is gone through exactly once, and never suspends; with a store,
+   what was decided is written between the two.
 2. The run's own signal is a child of the session's and of the one that was passed in: a cancel of this run touches
    nothing else, and firing one of those reaches it.
 3. Everything that is running is held here, so that a handle that nobody reads may be dropped.
@@ -33,12 +34,13 @@ from loopctl.concurrency import (
     spawn,
 )
 from loopctl.driver._finalize import finalize
+from loopctl.driver._keeping import Keeper
 from loopctl.driver._loop import Ended, drive
 from loopctl.driver._perform import Performer
 from loopctl.driver._scratchpad import Scratchpad
 from loopctl.driver._watchdogs import Watchdogs
 from loopctl.errors import UsageError
-from loopctl.messages import UserMessage
+from loopctl.messages import Message, UserMessage
 from loopctl.observers import Observers, notify
 from loopctl.record import (
     ApprovalEnded,
@@ -114,6 +116,8 @@ class Execution:
         self.started_at: float = epoch()
         self.started: float = monotonic()
         self.run: Run | None = None
+        journal = session._journal
+        self.keeper: Keeper | None = None if journal is None else Keeper(self, journal)
         self._waiters: set[asyncio.Future[None]] = set()
         self._listeners: list[Callable[[Run], object]] = []
         self._task: asyncio.Task[None] | None = None
@@ -147,6 +151,8 @@ class Execution:
     def keep(self, straggler: Straggler) -> None:
         """Keep a piece of work that was abandoned."""
         straggler.run_id = self.id
+        if self.keeper is not None:
+            straggler.on_end(self.keeper.note_late)
         if self.observers:
             straggler.on_end(self._tell_late_end)
         self.scratch.stragglers.append(straggler)
@@ -194,6 +200,8 @@ class Execution:
                 scratch.is_turn_told = True
             case TurnEnded():
                 scratch.is_turn_told = False
+                if self.keeper is not None:
+                    self.keeper.note_turn(event.turn)
 
     async def tell_turn_ended(self) -> None:
         """Close the turn that is going on, if there is one, and tell the readers.
@@ -251,15 +259,25 @@ class Execution:
         _inside.set(frozenset({self.id, *(run.id for run in _running if run.id in outer)} if outer else {self.id}))
         try:
             await self.emit(RunStarted(self.id))
-            first = Started(self.session.history, self.input, self.moment())
-            ended = await drive(self.brain, first, Performer(self))
-        except BaseException as error:
+            ended = await self._drive()
+        except GeneratorExit as error:  # nothing can be waited for any more
             self._take_over(error)
             self._end(None, error)
+            raise
+        except BaseException as error:
+            self._take_over(error)
+            await self._end_kept(None, error)
             if not isinstance(error, Exception):
                 raise
         else:
-            self._end(ended)
+            await self._end_kept(ended)
+
+    async def _drive(self) -> Ended:
+        ended = None if self.keeper is None else await self.keeper.begin()
+        if ended is not None:
+            return ended
+        first = Started(self.session.history, self.input, self.moment())
+        return await drive(self.brain, first, Performer(self))
 
     def _take_over(self, error: BaseException) -> None:
         """Make a cancel of what would otherwise tear the run apart."""
@@ -278,10 +296,36 @@ class Execution:
             self._take_over(asyncio.CancelledError())
             self._end(None)
 
+    def committed(self, run: Run) -> tuple[Message, ...]:
+        """Give what *run*, the record of this one, adds to the conversation."""
+        return self.brain.scratch if run.outcome == "completed" else ()
+
+    async def _end_kept(self, ended: Ended | None, error: BaseException | None = None) -> None:
+        """End as `_end` does; with a store, wait between the decision and its being known until it is written."""
+        if self.keeper is None:
+            self._end(ended, error)
+            return
+        run, closings = self._decide(ended, error)
+        host_error: asyncio.CancelledError | None = None
+        try:
+            run, host_error = await self.keeper.end(run, self.committed(run))
+        finally:
+            self._conclude(run, closings)
+        if host_error is not None:
+            raise host_error
+
     def _end(self, ended: Ended | None, error: BaseException | None = None) -> None:
+        run, closings = self._decide(ended, error)
+        if self.keeper is not None:
+            self.keeper.note_end(run, self.committed(run))
+        self._conclude(run, closings)
+
+    def _decide(self, ended: Ended | None, error: BaseException | None) -> tuple[Run, tuple[Event, ...]]:
         self.watchdogs.stop()
         self.handover.stop()
-        run, closings = finalize(self, ended, error)
+        return finalize(self, ended, error)
+
+    def _conclude(self, run: Run, closings: tuple[Event, ...]) -> None:
         self.run = run
         self.session._record(self, run)
         last_word: BaseException | None = None

@@ -101,12 +101,16 @@ class Performer:
     async def _run_tools(self, effect: RunTools) -> Input:
         run = self._run
         run.scratch.place = Checkpoint.TOOL_CALL
+        keeper = run.keeper
+        if keeper is not None and run.scratch.open_turn is not None:
+            keeper.note_turn(run.scratch.open_turn.close())
         into = Round(
             run_id=run.id,
             tools=run.tools,
             token=run.token,
             grace=run.grace,
-            note=run.scratch.note,
+            note=run.scratch.note if keeper is None else keeper.note,
+            begin=None if keeper is None else keeper.begin_call,
             emit=run.emit,
             offer=run.tell,
             conclude=run.conclude,

@@ -7,23 +7,24 @@ reset by a cancelled run's end and by nothing else.
 from __future__ import annotations
 
 import functools
+import os
 from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from loopctl.cancel import CancelSignal, CancelToken
-from loopctl.concurrency import Straggler, fresh_id, settle
-from loopctl.driver._adopt import adopted_messages
+from loopctl.concurrency import Grace, Straggler, fresh_id, settle
+from loopctl.driver._adopt import adopted_messages, late_records
 from loopctl.driver._execution import Execution
 from loopctl.driver._handle import RunHandle
 from loopctl.errors import SessionBusy, SessionClosed, UsageError
 from loopctl.messages import Message, UserMessage, find_problems
-from loopctl.record import CancelReason, Run
+from loopctl.record import CancelReason, Run, ToolCallRecord
 from loopctl.tools import rewritten
 
 if TYPE_CHECKING:
     from loopctl.driver._agent import Agent
-    from loopctl.store import Ledger
+    from loopctl.store import Journal, Kept, Ledger
 
 __all__ = ["Session"]
 
@@ -32,7 +33,11 @@ class Session:
     """One conversation with an agent; made by `Agent.session`."""
 
     def __init__(
-        self, agent: Agent, history: Iterable[Message] = (), id: str | None = None, ledger: Ledger | None = None
+        self,
+        agent: Agent,
+        history: Iterable[Message] = (),
+        id: str | None = None,
+        store: str | os.PathLike[str] | None = None,
     ) -> None:
         """Begin a conversation of *agent*.
 
@@ -40,10 +45,10 @@ class Session:
             agent: What answers.
             history: What was said before.
             id: A name for it; None makes one.
-            ledger: Where its tools record what they do once.
+            store: The file that it is kept in, and where its tools record what they do once.
 
         Raises:
-            UsageError: *history* is one that a provider would reject; the text says where.
+            UsageError: *history* is one that a provider would reject; the text says where. Or *store* is no path.
         """
         if id == "":
             raise UsageError("a session's id is a text that is not empty; leave it out to have one made")
@@ -56,7 +61,17 @@ class Session:
         self.signal: CancelSignal = CancelSignal()
         """Cancels the run that is active, or the next one if none is. Never replaced."""
         self._history = messages
-        self._ledger = ledger
+        self._ledger: Ledger | None = None
+        self._journal: Journal | None = None
+        self._is_taken_over = False
+        self._late: dict[str, ToolCallRecord] = {}
+        """What abandoned calls of the last run came to, as the store knew when it was opened."""
+        if store is not None:
+            from loopctl.store import Journal, Ledger  # a Python may be without SQLite, and most agents without a store
+
+            self._ledger = Ledger(store)
+            self._journal = Journal(store, self.id, agent.model.name, agent.config.keep_runs)
+            self._journal.given = messages
         self._runs: deque[Run] = deque(maxlen=agent.config.keep_runs)
         self._stragglers: list[Straggler] = []
         self._active: Execution | None = None
@@ -153,9 +168,37 @@ class Session:
         if run.outcome == "completed" or self._adopted == run.id:
             return False
         rewrite = functools.partial(rewritten, self.agent.middleware.around_tools)
-        self._history += adopted_messages(run, self._stragglers, rewrite)
+        messages = adopted_messages(run, self._late | late_records(run, self._stragglers, rewrite))
+        self._history += messages
         self._adopted = run.id
+        if self._journal is not None:
+            self._journal.note_adopted(run, messages)
         return True
+
+    async def open(self) -> None:
+        """Read what the store has of this session: its history, and its last runs; a run does it by itself.
+
+        Without a store, or if it is open, this does nothing.
+
+        Raises:
+            SessionBusy: Another process, or another `Session` here, has it open; the text names the process.
+            SessionClosed: `aclose` was called.
+            StoreError: The store cannot be used.
+            UsageError: It was begun with another history than is given here.
+
+        Cancellation:
+            Goes on at once; nothing stays open.
+        """
+        if self._is_closed:
+            raise SessionClosed(f"{self.id} was closed: make a new session")
+        if self._journal is None or self._journal.is_open:
+            return
+        asked = CancelSignal()
+        ending = await self._journal.open(asked.token, Grace(0))
+        asked.cancel()  # ends an opening that was given up
+        if self._journal.kept is not None:
+            self._take_over(self._journal.kept)
+        ending.unwrap()
 
     async def aclose(self) -> None:
         """Cancel the active run (origin `shutdown`), wait for it, and a bounded time for stragglers; idempotent.
@@ -168,6 +211,20 @@ class Session:
             self._active.cancel(CancelReason("shutdown", "the session was closed"))
             await self._active.wait()
         await settle(self._stragglers, self.agent.config.grace)
+        if self._journal is not None:
+            await self._journal.close()
+
+    def _take_over(self, kept: Kept) -> None:
+        """Go on with what the store has, and with what has happened here before that was known; once."""
+        if self._is_taken_over:
+            return
+        self._is_taken_over = True
+        given = 0 if self._journal is None else len(self._journal.given)
+        self._history = kept.history + self._history[given:]
+        if not self._runs:
+            self._adopted = kept.adopted
+            self._late = {record.id: record for record in kept.late}
+        self._runs = deque((*kept.runs, *self._runs), maxlen=self._runs.maxlen)
 
     def _keep(self, straggler: Straggler) -> None:
         """Keep an abandoned piece of work; those that have ended are kept as long as the runs are."""
@@ -178,9 +235,9 @@ class Session:
 
     def _record(self, execution: Execution, run: Run) -> None:
         """Take over how the active run ended: commit or discard, keep the record. The session is still busy."""
-        if run.outcome == "completed":
-            self._history += execution.brain.scratch
+        self._history += execution.committed(run)
         self._runs.append(run)
+        self._late = {}
 
     def _rearm(self, run: Run) -> None:
         """Be idle, and ready for the next run."""

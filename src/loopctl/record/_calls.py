@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
+from loopctl.errors import UsageError
+
 __all__ = ["CallStatus", "StragglerRecord", "ToolCallRecord"]
 
 
@@ -69,6 +71,18 @@ class ToolCallRecord:
             "started_at": self.started_at,
             "ended_at": self.ended_at,
         }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ToolCallRecord:
+        """Read what `to_json` gave.
+
+        Raises:
+            UsageError: *value* is not that.
+        """
+        try:
+            return cls(**{**value, "status": CallStatus(value["status"])})
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"not the record of a tool call: {type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

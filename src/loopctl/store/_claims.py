@@ -65,6 +65,10 @@ class Claim:
         self.number: int = secrets.randbits(62)
         self.token = token
 
+    def is_in(self, file: _LockFile) -> bool:
+        """Say whether *file* is where it is held: a copy of a store has the same numbers."""
+        return self._file is file
+
     def let_go(self) -> None:
         """Hold it no more; again changes nothing."""
         with _lock:
@@ -104,11 +108,14 @@ def find(number: int) -> Claim | None:
 
 def is_held(path: Path, number: int) -> bool:
     """Say whether anything that lives holds the claim *number*, in this process or in another."""
+    if not path.exists():
+        return False  # who holds one has made it
     with _lock:
-        if number in _claims:
-            return True
         file = _enter(path)
         try:
+            claim = _claims.get(number)
+            if claim is not None and claim.is_in(file):
+                return True
             if not file.lock(number):
                 return True
             file.unlock(number)

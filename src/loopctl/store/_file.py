@@ -18,29 +18,15 @@ from urllib.parse import quote
 
 from loopctl.concurrency import monotonic
 from loopctl.errors import StoreError, UsageError
+from loopctl.store._schema import APPLICATION, VERSION, migrate
 
 __all__ = ["StoreFile"]
 
 T = TypeVar("T")
 
-_APPLICATION = 0x6C6F6F70
-"""The mark of our files: `loop`."""
-_VERSION = 1
 _TRY = 0.02
 """Seconds for which SQLite itself waits for a lock; then the cancel is looked at."""
 _PAUSE = 0.01
-_SCHEMA = """
-CREATE TABLE effects (
-    key TEXT PRIMARY KEY NOT NULL,
-    claim INTEGER NOT NULL,
-    done_by TEXT NOT NULL,
-    pid INTEGER NOT NULL,
-    begun_at REAL NOT NULL,
-    ended_at REAL,
-    result TEXT,
-    fault TEXT
-)
-"""
 
 
 class StoreFile:
@@ -77,11 +63,28 @@ class StoreFile:
         Raises:
             StoreError: The file cannot be used; it is named.
         """
+        return self._patiently(lambda: self._try(work), check, patience)
+
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Do *work*, which changes nothing, on one view of the file, while others may write; None if there is no file.
+
+        Raises:
+            StoreError: The file cannot be used; it is named.
+        """
+        if not self.path.exists():
+            return None
+        if not self._patiently(self._is_current):
+            self.transact(lambda _: None)  # which brings the tables up to date
+        return self._patiently(lambda: self._look(work))
+
+    def _patiently(
+        self, attempt: Callable[[], T], check: Callable[[], None] = lambda: None, patience: float = 30.0
+    ) -> T:
         until = monotonic() + patience
         while True:
             check()
             try:
-                return self._try(work)
+                return attempt()
             except sqlite3.Error as error:
                 if not _is_busy(error):
                     raise StoreError(f"the store {self.path} cannot be used: {_explain(error)}") from error
@@ -89,42 +92,51 @@ class StoreFile:
                     raise StoreError(f"the store {self.path} has been locked for {patience:g} s by another") from error
             threading.Event().wait(_PAUSE)  # some locks are refused without a wait
 
-    def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _open(self) -> closing[sqlite3.Connection]:
         if not self.path.parent.is_dir():
             raise StoreError(f"the store {self.path} cannot be made: there is no folder {self.path.parent}")
         address = f"file:{quote(os.fsencode(self.path))}?mode=rwc"
-        with closing(sqlite3.connect(address, timeout=_TRY, isolation_level=None, uri=True)) as connection:
+        return closing(sqlite3.connect(address, timeout=_TRY, isolation_level=None, uri=True))
+
+    def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._open() as connection:
             connection.execute("BEGIN")  # one view of it: another process may be making it
-            is_new = self._is_new(connection)
+            self._version(connection)
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode = WAL")
             for setting in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON"):
                 connection.execute(f"PRAGMA {setting}")
             connection.execute("BEGIN IMMEDIATE")
             # What is left open by an exception is rolled back when the connection closes.
-            if is_new and self._is_new(connection):  # another process may have been quicker
-                connection.execute(_SCHEMA)
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {_VERSION}")
+            if (version := self._version(connection)) < VERSION:  # another process may have been quicker
+                migrate(connection, version)
             result = work(connection)
             connection.execute("COMMIT")
             return result
 
-    def _is_new(self, connection: sqlite3.Connection) -> bool:
-        """Look whose file it is, before anything is changed.
+    def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._open() as connection:
+            connection.execute("BEGIN")
+            return work(connection)
+
+    def _is_current(self) -> bool:
+        return self._look(self._version) == VERSION
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """Look whose file it is, before anything is changed, and give the version of its tables; 0 if it is new.
 
         Raises:
             StoreError: It is another program's, or a newer loopctl's.
         """
         (mark,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if mark == _APPLICATION:
-            if version > _VERSION:
+        if mark == APPLICATION:
+            if version > VERSION:
                 raise StoreError(f"the store {self.path} was written by a newer loopctl: use that one")
-            return False
+            return int(version)
         if mark or version or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise StoreError(f"{self.path} is a database of another program, and is left as it is: give another path")
-        return True
+        return 0
 
 
 def _is_busy(error: sqlite3.Error) -> bool:
@@ -132,7 +144,17 @@ def _is_busy(error: sqlite3.Error) -> bool:
     return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
+_NEXT_MOVES = {
+    sqlite3.SQLITE_NOTADB: "it is no SQLite database, and is left as it is. Give another path",
+    sqlite3.SQLITE_FULL: "the disk is full. Make room: what is not stored yet is written with the next run",
+    sqlite3.SQLITE_READONLY: "it cannot be written. Make it and its folder writable, or give another path",
+    sqlite3.SQLITE_CANTOPEN: "unable to open it. It has to be a file that can be written, in a folder that can",
+    sqlite3.SQLITE_CORRUPT: "it is damaged. Move it away, with what is beside it, and put a copy in its place",
+    sqlite3.SQLITE_IOERR: "the disk fails it. Look at the disk, or give a path on a local one",
+}
+
+
 def _explain(error: sqlite3.Error) -> str:
-    if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
-        return "it is no SQLite database, and is left as it is. Give another path"
-    return str(error)
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    move = _NEXT_MOVES.get(code & 0xFF)
+    return str(error) if move is None else f"{move} (SQLite: {error})"

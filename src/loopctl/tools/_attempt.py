@@ -239,6 +239,7 @@ class Attempt:
         own = () if state.tool.timeout is None else (TimeLimit(state.tool.timeout),)
         limit = least((*own, *context.limits), state.timeouts)
         started = epoch()
+        await self._announce(resources, started)
         means_of(context).commands.keep = functools.partial(
             self._keep, context, resources, f"command of {state.call.name}"
         )
@@ -258,6 +259,24 @@ class Attempt:
         self._raise_if_stopped(ending)
         self._outcome = ToolOutcome(status, text or "", ending.value, ending.error)
         return self._outcome
+
+    async def _announce(self, resources: frozenset[str], started: float) -> None:
+        """Have it written that the tool is about to be touched: until its end is written too, its effect is unknown."""
+        into, record = self._state.into, self._state.record
+        if into.begin is None:
+            return
+        about = replace(
+            record,
+            arguments=self.arguments,
+            status=CallStatus.INTERRUPTED,
+            attempts=record.attempts + 1,
+            started_at=record.started_at or started,
+            ended_at=None,
+        )
+        ending = await into.begin(about)
+        if ending.stopped_by is not None:
+            let_go(resources, into)
+            self._raise_if_stopped(ending)
 
     async def _supervise(self, bound: dict[str, Any], context: CallContext, limit: TimeLimit | None) -> Ending:
         into = self._state.into

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from loopctl.cancel import CancelToken
-from loopctl.concurrency import Grace, Straggler, poll
+from loopctl.concurrency import Ending, Grace, Straggler, poll
 from loopctl.record import ApprovalEnded, Checkpoint, Event, ToolCallRecord
 from loopctl.recovery import ToolFailure, ToolGivenUp, ToolRetry
 from loopctl.tools._approval import Approver
@@ -47,6 +47,8 @@ class Round:
     """Asked before each call of a tool that needs it; None means nobody can be asked."""
     middleware: tuple[ToolLayer, ...] = ()
     """What stands around each call, outermost first."""
+    begin: Callable[[ToolCallRecord], Awaitable[Ending]] | None = None
+    """Told before a tool is touched; waits until that is on disk. None if it is kept nowhere."""
     ledger: EffectLedger | None = None
     """What `ctx.once` writes to."""
 

@@ -327,7 +327,7 @@ def test_every_outcome_has_one_status_everywhere() -> None:
         "max_turns": [call("add", {"a": 1, "b": 1})],
         "failed": [fail("no")],
     }
-    assert set(scripts) == set(get_args(Outcome))
+    assert set(scripts) == set(get_args(Outcome)) - {"interrupted"}  # which no run of a living process is
     errors = {"completed": None, "cancelled": Cancelled, "max_turns": MaxTurnsExceeded, "failed": ModelError}
     for outcome, script in scripts.items():
         session = session_of(script, max_turns=1)
