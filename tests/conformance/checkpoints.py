@@ -60,6 +60,13 @@ MAP: dict[Checkpoint, Entry] = {
                 _in("unit/driver/test_endings", "test_setup_is_raced_and_comes_after_the_first_poll")
                 + _in("unit/driver/test_one_cancel_one_run", "test_a_cancel_while_idle_is_for_the_next_run_only"),
             ),
+            Site(
+                "driver/_keeping.py Keeper.begin_run",
+                _in(
+                    "unit/driver/test_stored_sessions",
+                    "test_a_run_that_was_stopped_before_the_store_was_open_is_stored_when_it_is",
+                ),
+            ),
         ),
     ),
     Checkpoint.MODEL_REQUEST: Entry(
@@ -162,6 +169,13 @@ MAP: dict[Checkpoint, Entry] = {
                     "test_a_stop_without_the_engine_ends_the_command_too",
                 ),
             ),
+            Site(
+                "store/_journal.py Journal.begin_call",
+                _in(
+                    "unit/driver/test_store_waits",
+                    "test_a_tool_is_not_touched_if_the_stop_comes_while_its_beginning_is_written",
+                ),
+            ),
         ),
     ),
     Checkpoint.RECOVERY_WAIT: Entry(
@@ -231,6 +245,17 @@ MAP: dict[Checkpoint, Entry] = {
             Site(
                 "store/_once.py once_on_loop",
                 _in("unit/store/test_once", "test_a_cancel_ends_the_wait_for_another_and_that_one_goes_on"),
+            ),
+            Site(
+                "store/_journal.py Journal.open_session",
+                _in(
+                    "unit/driver/test_store_waits",
+                    "test_who_waits_behind_another_session_of_the_file_is_stopped_at_once_too",
+                ),
+            ),
+            Site(
+                "store/_journal.py Journal.begin_run",
+                _in("unit/driver/test_store_waits", "test_a_stop_while_the_next_run_waits_to_begin_ends_it_at_once"),
             ),
         ),
     ),

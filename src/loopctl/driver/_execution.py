@@ -273,7 +273,7 @@ class Execution:
             await self._end_kept(ended)
 
     async def _drive(self) -> Ended:
-        ended = None if self.keeper is None else await self.keeper.begin()
+        ended = None if self.keeper is None else await self.keeper.begin_run()
         if ended is not None:
             return ended
         first = Started(self.session.history, self.input, self.moment())
@@ -308,7 +308,7 @@ class Execution:
         run, closings = self._decide(ended, error)
         host_error: asyncio.CancelledError | None = None
         try:
-            run, host_error = await self.keeper.end(run, self.committed(run))
+            run, host_error = await self.keeper.end_run(run, self.committed(run))
         finally:
             self._conclude(run, closings)
         if host_error is not None:

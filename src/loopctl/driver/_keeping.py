@@ -35,8 +35,9 @@ class Keeper:
         """Write what *run* does to *journal*."""
         self._run = run
         self._journal = journal
+        self._has_begun = False
 
-    async def begin(self) -> Ended | None:
+    async def begin_run(self) -> Ended | None:
         """Open the session if it is not, and write that the run begins.
 
         Returns:
@@ -50,9 +51,10 @@ class Keeper:
             run.poll(Checkpoint.TURN_ENTRY)
             run.scratch.place = Checkpoint.SETUP
             if not journal.is_open:
-                self._check(await journal.open(run.token, run.grace))
-            self._check(await journal.begin(run.id, run.started_at, run.input.text, run.token, run.grace))
+                self._check(await journal.open_session(run.token, run.grace))
+            self._check(await journal.begin_run(run.id, run.started_at, run.input.text, run.token, run.grace))
             run.scratch.place = Checkpoint.TURN_ENTRY
+            self._has_begun = True
         except Cancelled as stop:
             return Ended(Finish("cancelled", None), stop.checkpoint)
         except LoopError as error:
@@ -96,7 +98,7 @@ class Keeper:
         """Have written how the run ended, where nobody can wait for it."""
         self._journal.note_end(run, messages)
 
-    async def end(self, run: Run, messages: tuple[Message, ...]) -> tuple[Run, asyncio.CancelledError | None]:
+    async def end_run(self, run: Run, messages: tuple[Message, ...]) -> tuple[Run, asyncio.CancelledError | None]:
         """Write how the run ended.
 
         Returns:
@@ -105,7 +107,7 @@ class Keeper:
         Cancellation:
             Waits for the end of it, at most 5 s.
         """
-        error, ending = await self._journal.end(run, messages)
+        error, ending = await self._journal.end_run(run, messages, has_begun=self._has_begun)
         if ending is not None:
             self._keep(ending)
         if error is not None:

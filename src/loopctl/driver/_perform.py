@@ -110,7 +110,7 @@ class Performer:
             token=run.token,
             grace=run.grace,
             note=run.scratch.note if keeper is None else keeper.note,
-            begin=None if keeper is None else keeper.begin_call,
+            begin_call=None if keeper is None else keeper.begin_call,
             emit=run.emit,
             offer=run.tell,
             conclude=run.conclude,

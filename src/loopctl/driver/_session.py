@@ -194,7 +194,7 @@ class Session:
         if self._journal is None or self._journal.is_open:
             return
         asked = CancelSignal()
-        ending = await self._journal.open(asked.token, Grace(0))
+        ending = await self._journal.open_session(asked.token, Grace(0))
         asked.cancel()  # ends an opening that was given up
         if self._journal.kept is not None:
             self._take_over(self._journal.kept)
@@ -212,7 +212,7 @@ class Session:
             await self._active.wait()
         await settle(self._stragglers, self.agent.config.grace)
         if self._journal is not None:
-            await self._journal.close()
+            await self._journal.close_session()
 
     def _take_over(self, kept: Kept) -> None:
         """Go on with what the store has, and with what has happened here before that was known; once."""

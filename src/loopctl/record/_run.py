@@ -172,7 +172,6 @@ class Run:
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON object (seconds and epoch seconds throughout)."""
-        unstored = {} if self.store_error is None else {"store_error": _error_to_json(self.store_error)}
         return {
             "id": self.id,
             "session_id": self.session_id,
@@ -188,7 +187,7 @@ class Run:
             "error": None if self.error is None else _error_to_json(self.error),
             "started_at": self.started_at,
             "ended_at": self.ended_at,
-            **unstored,
+            "store_error": None if self.store_error is None else _error_to_json(self.store_error),
         }
 
     @classmethod
@@ -216,7 +215,7 @@ class Run:
                 error=error,
                 started_at=value["started_at"],
                 ended_at=value["ended_at"],
-                store_error=StoreError(value["store_error"]["message"]) if "store_error" in value else None,
+                store_error=None if value["store_error"] is None else StoreError(value["store_error"]["message"]),
             )
         except _UNFIT as unfit:
             raise UsageError(f"not the record of a run: {_text(unfit)}") from unfit

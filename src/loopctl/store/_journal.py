@@ -49,8 +49,8 @@ __all__ = ["Journal", "Kept"]
 
 _log = logging.getLogger("loopctl")
 
-_WITHIN = 5.0
-"""Seconds that the last word of a run may take."""
+_WITHIN, _SHORTLY = 5.0, 0.2
+"""Seconds that the last word of a run may take; and of one in which nothing had been begun."""
 _PATIENT, _LAST, _BRIEF = 30.0, 4.5, 0.0
 """Seconds for which others may lock the file: while a run begins; when it has ended; when nobody waits."""
 
@@ -106,7 +106,7 @@ class Journal:
         """True while this process has the session."""
         return self._claim is not None
 
-    async def open(self, token: CancelToken, grace: Grace) -> Ending:
+    async def open_session(self, token: CancelToken, grace: Grace) -> Ending:
         """Claim the session and read what is kept of it.
 
         Cancellation:
@@ -115,7 +115,7 @@ class Journal:
         work = self._work(functools.partial(self._open, token))
         return await supervise(work, token, grace=grace, at=Checkpoint.SETUP)
 
-    async def begin(self, run_id: str, started_at: float, input: str, token: CancelToken, grace: Grace) -> Ending:
+    async def begin_run(self, run_id: str, started_at: float, input: str, token: CancelToken, grace: Grace) -> Ending:
         """Write that a run begins, and all that is owed, before anything is done in it.
 
         Cancellation:
@@ -135,8 +135,16 @@ class Journal:
         work = self._work(functools.partial(self._try, step, token, _LAST))
         return await supervise(work, token, grace=grace, at=Checkpoint.TOOL_CALL)
 
-    async def end(self, run: Run, messages: tuple[Message, ...]) -> tuple[StoreError | None, Ending | None]:
+    async def end_run(
+        self, run: Run, messages: tuple[Message, ...], *, has_begun: bool
+    ) -> tuple[StoreError | None, Ending | None]:
         """Write how *run* ended, and the *messages* that it adds to the history.
+
+        Args:
+            run: The record.
+            messages: Not empty if it completed.
+            has_begun: False if it ended before its beginning was written: there is nothing to lose then, and what
+                keeps the store busy is waited for no longer.
 
         Returns:
             Why it is not on disk, or None; and how the wait ended. If the session could not be opened nobody waits.
@@ -147,7 +155,10 @@ class Journal:
         if not self.is_open:
             self.note_end(run, messages)  # an opening that was given up may yet succeed
             return None, None
-        ending = await self._finish(functools.partial(self._write, self._ended(run, messages), None, _LAST))
+        step = self._ended(run, messages)
+        if not has_begun:
+            return None, await self._finish(functools.partial(self._try, step, None, _BRIEF), _SHORTLY)
+        ending = await self._finish(functools.partial(self._write, step, None, _LAST))
         if ending.straggler is not None:
             text = f"the store {self._file.path} did not take it within {_WITHIN:g} s; it is written when that can be"
             return StoreError(f"{run.id} ended ({run.outcome}), and is not stored: {text}"), ending
@@ -176,7 +187,7 @@ class Journal:
         """Have written what was adopted; nobody waits for it, and the next run begins after it."""
         self._post(functools.partial(adopt, run=run, messages=messages))
 
-    async def close(self) -> None:
+    async def close_session(self) -> None:
         """Write what is owed, and let others have the session.
 
         Cancellation:
@@ -189,11 +200,11 @@ class Journal:
     def _work(self, step: Callable[[], object]) -> ThreadWork:
         return ThreadWork(step, self._lane.name, can_unwind=True, lane=self._lane)
 
-    async def _finish(self, step: Callable[[], object]) -> Ending:
+    async def _finish(self, step: Callable[[], object], within: float = _WITHIN) -> Ending:
         """Wait for *step*, whoever is cancelled, for as long as the last word of a run may take."""
         work = ThreadWork(step, self._lane.name, can_unwind=False, lane=self._lane)
-        grace = FinishGrace(Grace(0), _WITHIN, lambda: True)
-        return await supervise(work, CancelSignal().token, grace=grace, patience=Patience(_WITHIN))
+        grace = FinishGrace(Grace(0), within, lambda: True)
+        return await supervise(work, CancelSignal().token, grace=grace, patience=Patience(within))
 
     def _open(self, token: CancelToken) -> None:
         if self._claim is not None:

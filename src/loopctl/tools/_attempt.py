@@ -263,7 +263,7 @@ class Attempt:
     async def _announce(self, resources: frozenset[str], started: float) -> None:
         """Have it written that the tool is about to be touched: until its end is written too, its effect is unknown."""
         into, record = self._state.into, self._state.record
-        if into.begin is None:
+        if into.begin_call is None:
             return
         about = replace(
             record,
@@ -273,7 +273,7 @@ class Attempt:
             started_at=record.started_at or started,
             ended_at=None,
         )
-        ending = await into.begin(about)
+        ending = await into.begin_call(about)
         if ending.stopped_by is not None:
             let_go(resources, into)
             self._raise_if_stopped(ending)

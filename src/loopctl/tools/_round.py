@@ -47,7 +47,7 @@ class Round:
     """Asked before each call of a tool that needs it; None means nobody can be asked."""
     middleware: tuple[ToolLayer, ...] = ()
     """What stands around each call, outermost first."""
-    begin: Callable[[ToolCallRecord], Awaitable[Ending]] | None = None
+    begin_call: Callable[[ToolCallRecord], Awaitable[Ending]] | None = None
     """Told before a tool is touched; waits until that is on disk. None if it is kept nowhere."""
     ledger: EffectLedger | None = None
     """What `ctx.once` writes to."""

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from loopctl import Agent, Cancelled, CancelReason, Run, SessionBusy, SessionClosed, UsageError
+from loopctl import Agent, Cancelled, CancelReason, Checkpoint, Run, SessionBusy, SessionClosed, UsageError
 from loopctl.messages import AssistantMessage, Text, ToolMessage, UserMessage, find_problems
 from loopctl.record import CallStatus
 from loopctl.store import Ledger, Store
@@ -253,8 +253,9 @@ def test_a_run_that_was_stopped_before_the_store_was_open_is_stored_when_it_is(p
     async def main():
         session = agent_of("Yes.").session(store=path, id="a")
         session.signal.cancel("not this one")
-        with pytest.raises(Cancelled):
+        with pytest.raises(Cancelled) as caught:
             await session.run("one")
+        assert caught.value.checkpoint is Checkpoint.TURN_ENTRY
         assert not path.exists()
         await session.run("two")
         await session.aclose()

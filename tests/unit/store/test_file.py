@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from loopctl import Agent, Cancelled, CancelSignal, Checkpoint, StoreError, UsageError
-from loopctl.store import Ledger
+from loopctl.store import Ledger, Store
 from loopctl.testing import ScriptedModel, virtual_run
 
 
@@ -27,11 +27,15 @@ async def nothing_on_a_loop():
 
 def test_nothing_is_opened_before_it_is_needed(path, tmp_path):
     ledger = Ledger(path)
-    virtual_run(Agent(ScriptedModel("Hello.")).session(store=path).run("hi"))
+    session = Agent(ScriptedModel("Hello.")).session(store=path)
+    assert Store(path).runs() == []
     assert ledger.unknown() == ()
     assert ledger.get("key") is None
     assert list(tmp_path.iterdir()) == []
     ledger.once("key", nothing)
+    assert path.exists()
+    path.unlink()
+    virtual_run(session.run("hi"))
     assert path.exists()
 
 
