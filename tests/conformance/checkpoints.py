@@ -174,6 +174,7 @@ MAP: dict[Checkpoint, Entry] = {
                 _in(
                     "unit/driver/test_store_waits",
                     "test_a_tool_is_not_touched_if_the_stop_comes_while_its_beginning_is_written",
+                    "test_a_run_and_a_call_that_wait_behind_another_session_are_stopped_at_once_too",
                 ),
             ),
         ),
@@ -255,7 +256,11 @@ MAP: dict[Checkpoint, Entry] = {
             ),
             Site(
                 "store/_journal.py Journal.begin_run",
-                _in("unit/driver/test_store_waits", "test_a_stop_while_the_next_run_waits_to_begin_ends_it_at_once"),
+                _in(
+                    "unit/driver/test_store_waits",
+                    "test_a_stop_while_the_next_run_waits_to_begin_ends_it_at_once",
+                    "test_a_run_and_a_call_that_wait_behind_another_session_are_stopped_at_once_too",
+                ),
             ),
         ),
     ),

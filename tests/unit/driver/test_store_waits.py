@@ -91,7 +91,18 @@ def test_a_stop_while_the_next_run_waits_to_begin_ends_it_at_once(path):
     assert [run.outcome for run in Store(path).runs()] == ["completed", "cancelled", "completed"]
 
 
-def test_a_tool_is_not_touched_if_the_stop_comes_while_its_beginning_is_written(path):
+class Before:
+    """Middleware that does something just before a tool would be touched."""
+
+    def __init__(self, do):
+        self._do = do
+
+    async def tool_call(self, call, ctx, call_next):
+        await self._do()
+        return await call_next(call)
+
+
+def toucher():
     touched = []
 
     @tool
@@ -100,15 +111,22 @@ def test_a_tool_is_not_touched_if_the_stop_comes_while_its_beginning_is_written(
         touched.append(1)
         return "touched"
 
+    return touch, touched
+
+
+def test_a_tool_is_not_touched_if_the_stop_comes_while_its_beginning_is_written(path):
+    touch, touched = toucher()
+
     async def main():
-        session = session_of(path, [call("touch", {})], tools=[touch], grace=10_000)
+        async def lock():
+            places.enter_context(locked(path))
+            asyncio.get_running_loop().call_later(0.1, handle.cancel, "enough")
+            asyncio.get_running_loop().call_later(0.3, places.close)
+
+        model = ScriptedModel([call("touch", {})])
+        session = Agent(model, [touch], middleware=[Before(lock)]).session(store=path, id="a")
         with contextlib.ExitStack() as places:
             handle = session.start("go")
-            async for event in handle:
-                if type(event).__name__ == "ToolStarted":
-                    places.enter_context(locked(path))
-                    asyncio.get_running_loop().call_later(0.1, handle.cancel, "enough")
-                    asyncio.get_running_loop().call_later(0.3, places.close)
             run = await handle
         await session.aclose()
         return run
@@ -134,6 +152,40 @@ def test_who_waits_behind_another_session_of_the_file_is_stopped_at_once_too(pat
             await session.aclose()
 
     asyncio.run(main())
+
+
+def test_a_run_and_a_call_that_wait_behind_another_session_are_stopped_at_once_too(path):
+    touch, touched = toucher()
+    raised = []
+
+    async def main():
+        async def fall_behind():
+            later = asyncio.get_running_loop().call_later
+            places.enter_context(locked(path))
+            waiting.append(first.start("go"))
+            await asyncio.sleep(0.1)  # it has the store's thread
+            run = await stopped_in_a_moment(second.start("go"))
+            assert run.stop.checkpoint is Checkpoint.SETUP
+            later(0.1, handle.cancel, "enough")
+            later(0.3, lambda: raised.append(handle.cancel(urgency=Urgency.ABANDON)))
+            later(0.4, places.close)
+
+        model = ScriptedModel("Yes.", "Yes.", "Yes.", [call("touch", {})], "At last.")
+        agent = Agent(model, [touch], middleware=[Before(fall_behind)], config=RunConfig(grace=10_000))
+        first, second, third = sessions = [agent.session(store=path, id=name) for name in "abc"]
+        for session in sessions:
+            await session.run("one")
+        waiting = []
+        with contextlib.ExitStack() as places:
+            handle = third.start("touch")
+            assert (await handle).stop.checkpoint is Checkpoint.TOOL_CALL
+            await waiting[0]
+        for session in sessions:
+            await session.aclose()
+
+    asyncio.run(main())
+    assert touched == []
+    assert raised == [False]  # what the run came to was decided by then
 
 
 def test_the_task_that_opens_a_session_can_be_cancelled(path):
