@@ -26,6 +26,8 @@ class RemoteTool(Tool[..., Any]):
 
     annotations: Mapping[str, Any]
     """What the other program says of it beside its arguments; hints, which bind nobody."""
+    schema: Mapping[str, Any]
+    """The schema of its arguments as the other program gave it; `parameters` is its plain form, for models."""
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class RemoteTool(Tool[..., Any]):
 
         super().__init__(remote, **options)  # type: ignore[misc]  # `on_cancel` is of the decorator
         self.parameters: Mapping[str, Any] = {"type": "object", "properties": {}, **plain_schema(parameters)}
+        self.schema: Mapping[str, Any] = parameters
         self.annotations: Mapping[str, Any] = dict(annotations or {})
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -113,6 +113,7 @@ def test_what_a_server_says_of_a_tool_is_kept(peer, way):
     assert add.description == "Add two numbers."
     assert add.parameters["properties"]["a"] == {"type": "integer", "description": "The first."}
     assert add.parameters["required"] == ["a", "b"]
+    assert add.schema["properties"]["a"] == {"title": "A", "type": "integer", "description": "The first."}
     assert add.annotations == {"title": "Adding", "readOnlyHint": True}
     assert add.read_only
     assert not tools["the_peer_slow"].read_only

@@ -15,6 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
+from loopctl.adapters.mcp import McpServer
 from tests.integration.cli.terminal import COMMAND
 from tests.integration.mcp.places import PEERS, Peer
 
@@ -148,6 +149,19 @@ def test_the_end_of_the_client_stops_its_calls_and_ends_the_server(peer):
     with served(peer, "stdio") as client:
         asyncio.run(main(client))
     assert any(line.startswith("told x") for line in peer.lines())
+
+
+def test_the_tools_of_another_server_are_served_with_their_schemas_whole(peer):
+    async def main():
+        async with peer.good() as source:
+            async with Client(McpServer(source.tools).protocol) as client:
+                listed = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+                added = await client.call_tool("the_peer_add", {"a": 1, "b": 2})
+            return listed, {tool.name: tool.schema for tool in source.tools}, added.content[0].text
+
+    listed, given, added = asyncio.run(main())
+    assert listed == given
+    assert added == "3"
 
 
 def test_nothing_to_serve_is_one_line(peer):

@@ -35,7 +35,7 @@ from loopctl.concurrency import Grace, Straggler, TaskWork, check_seconds, fresh
 from loopctl.errors import UsageError
 from loopctl.messages import ToolCall
 from loopctl.record import CancelReason
-from loopctl.tools import Approver, Tool, ToolRegistry
+from loopctl.tools import Approver, RemoteTool, Tool, ToolRegistry
 
 __all__ = ["McpServer"]
 
@@ -196,7 +196,9 @@ def _result(text: str, *, is_error: bool) -> types.CallToolResult:
 
 
 def _described(made: Tool) -> types.Tool:
-    schema = json.loads(json.dumps(dict(made.parameters)))
+    # That of another server is passed on whole; it must not lose what only its own clients understand.
+    parameters = made.schema if isinstance(made, RemoteTool) else made.parameters
+    schema = json.loads(json.dumps(dict(parameters)))
     try:
         jsonschema.Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as error:
