@@ -6,7 +6,9 @@ import asyncio
 import os
 from pathlib import Path
 
-from loopctl import ToolContext, tool
+from loopctl import Agent, ToolContext, tool
+from loopctl.record import Event, RunEnded
+from loopctl.testing import ScriptedModel, call
 
 
 def log(line: str) -> None:
@@ -90,3 +92,13 @@ def fail() -> str:
 def wipe() -> str:
     """Do what needs a yes."""
     return "wiped"
+
+
+def _log_run(event: Event) -> None:
+    if isinstance(event, RunEnded) and event.run.stop is not None:
+        reason = event.run.stop.reason
+        log(f"run {event.run.outcome} {reason.origin} {reason.requested_by}")
+
+
+_SCRIPT = ScriptedModel(call("add", {"a": 1, "b": 2}), "It is 3.", call("slow", {"name": "inner"}))
+expert = Agent(_SCRIPT, [add, slow], observers=[_log_run])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from typing import Any
 
 from loopctl.cli._options import Options
 from loopctl.driver import Agent, RunConfig, resolve_model
@@ -113,13 +114,13 @@ async def say_yes(_: ToolCall, __: ToolContext) -> bool:
     return True
 
 
-def load(text: str, option: str = "--tools") -> list[Tool]:
-    """Load the tools that *text*, which was given as *option*, names.
+def load(text: str, option: str = "--tools", convert: Callable[[Any, str], Any] | None = None) -> list[Tool]:
+    """Load the tools that *text*, which was given as *option*, names; *convert* is as of `load_tools`.
 
     Raises:
         UsageError: They cannot be loaded.
     """
     try:
-        return load_tools(text)
+        return load_tools(text, convert)
     except SystemExit as error:
         raise UsageError(f"{option} {text}: importing it ended with SystemExit({error.code!r})") from error

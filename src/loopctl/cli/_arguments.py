@@ -70,8 +70,9 @@ Paths in the input should be relative: only the fresh folder is looked at. Reach
 service: the tool runs dozens of times."""
 
 _MCP = """\
-Serve tools to clients of the Model Context Protocol: to the one on stdin and stdout, or
-over HTTP. A client's cancel stops the call. Ctrl-C and SIGTERM end the server."""
+Serve tools and agents to clients of the Model Context Protocol: to the one on stdin
+and stdout, or over HTTP. A client's cancel stops the call. Ctrl-C and SIGTERM end the
+server."""
 
 _CODES = """\
 exit codes:
@@ -153,7 +154,9 @@ def parse(argv: Sequence[str] | None) -> AnyOptions:
 
 def _add_mcp(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", metavar="serve", choices=["serve"], help="the only thing there is to do")
-    parser.add_argument("tools", metavar="TOOLS", help="functions that clients may call: mytools:save,mytools:fetch")
+    parser.add_argument(
+        "tools", metavar="TOOLS", help="functions or agents for clients to call: mytools:save,mytools:expert"
+    )
     parser.add_argument("--http", metavar="PORT", type=address, help="listen at PORT, or HOST:PORT; else on stdin")
     parser.add_argument("--yes", action="store_true", help="let tools run that need a yes; else those are denied")
 

@@ -13,6 +13,7 @@ from loopctl.cli._agent import load, say_yes
 from loopctl.cli._exit import COMPLETED, INTERRUPTED, TERMINATED
 from loopctl.cli._options import McpOptions
 from loopctl.cli._presses import Presses
+from loopctl.driver import Agent
 from loopctl.errors import Cancelled
 
 __all__ = ["serve"]
@@ -27,10 +28,13 @@ async def serve(options: McpOptions, presses: Presses) -> int:
     Cancellation:
         Ends the server and its calls.
     """
-    from loopctl.adapters.mcp import McpServer  # an extra
+    from loopctl.adapters.mcp import AgentTool, McpServer  # an extra
+
+    def as_tool(found: object, name: str) -> object:
+        return AgentTool(found, name) if isinstance(found, Agent) else found
 
     with redirect_stdout(sys.stderr):
-        tools = load(options.tools, "mcp serve")
+        tools = load(options.tools, "mcp serve", convert=as_tool)
         server = McpServer(tools, approve=say_yes if options.is_yes else None)
         signal = CancelSignal()
         try:
@@ -41,6 +45,10 @@ async def serve(options: McpOptions, presses: Presses) -> int:
                     await server.serve_http(*options.address, signal, _tell)
         except Cancelled as stop:
             return TERMINATED if stop.reason.origin == "shutdown" else INTERRUPTED
+        finally:
+            for made in tools:
+                if isinstance(made, AgentTool):
+                    await made.agent.aclose()
     return COMPLETED
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,12 +16,13 @@ from loopctl.tools._tool import Tool
 __all__ = ["load_tools"]
 
 
-def load_tools(text: str) -> list[Tool]:
+def load_tools(text: str, convert: Callable[[Any, str], Any] | None = None) -> list[Tool]:
     """Import the tools that *text* names.
 
     Args:
         text: `module:name`, separated by commas. A plain function is made a tool. Modules are found where Python finds
             them, and in the current directory.
+        convert: Called with what was found and the last word of its name; gives what is to be the tool.
 
     Returns:
         The tools in the order of *text*.
@@ -33,7 +35,7 @@ def load_tools(text: str) -> list[Tool]:
     if not parts:
         raise UsageError("no tools named: write module:function, several separated by commas")
     _check_form(parts)
-    return list(ToolRegistry(_load(part) for part in parts).values())
+    return list(ToolRegistry(_load(part, convert) for part in parts).values())
 
 
 def _check_form(parts: list[str]) -> None:
@@ -52,7 +54,7 @@ def _correction(parts: list[str]) -> str:
     return f" for each: {','.join(written)}" if all(all(part.partition(":")) for part in written) else ""
 
 
-def _load(part: str) -> Any:
+def _load(part: str, convert: Callable[[Any, str], Any] | None) -> Any:
     module_name, _, path = part.partition(":")
     module = _import(module_name, part)
     found: Any = module
@@ -61,6 +63,8 @@ def _load(part: str) -> Any:
             found = getattr(found, name)
         except AttributeError as error:
             raise UsageError(f"{part!r}: {_title(found)} has no {name!r}. {_choice(module)}") from error
+    if convert is not None:
+        found = convert(found, path.rpartition(".")[2])
     if not callable(found):
         raise UsageError(f"{part!r} is {type(found).__name__}, not a function. {_choice(module)}")
     return found

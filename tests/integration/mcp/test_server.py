@@ -29,8 +29,8 @@ def peer(tmp_path):
 
 
 @contextlib.contextmanager
-def served(peer, way, *options):
-    argv = [*COMMAND, "mcp", "serve", TOOLS, *options]
+def served(peer, way, *options, tools=TOOLS):
+    argv = [*COMMAND, "mcp", "serve", tools, *options]
     path = os.pathsep.join(filter(None, (str(PEERS), os.environ.get("PYTHONPATH"))))
     env = {**os.environ, **peer.env, "PYTHONPATH": path}
     mode = "legacy" if "legacy" in way else "auto"

@@ -15,8 +15,10 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
+from itertools import chain
 from typing import Any
 
 import jsonschema
@@ -27,6 +29,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from starlette.applications import Starlette
 
+from loopctl.adapters.mcp._agent_tool import AgentTool
 from loopctl.adapters.mcp._child import wait_for
 from loopctl.adapters.mcp._served_call import ServedCall
 from loopctl.adapters.mcp._stdio import standard_streams
@@ -38,6 +41,9 @@ from loopctl.record import CancelReason
 from loopctl.tools import Approver, RemoteTool, Tool, ToolRegistry
 
 __all__ = ["McpServer"]
+
+_KEPT = 1000
+"""Stragglers that are remembered: a server may run for a long time."""
 
 
 class McpServer:
@@ -54,7 +60,7 @@ class McpServer:
         """Serve *tools*.
 
         Args:
-            tools: As of `Agent`.
+            tools: As of `Agent`; an `AgentTool` makes one of an agent.
             name: What the server calls itself.
             approve: Asked before each call of a tool that needs it, as of `Agent`; None refuses those calls.
             grace: Seconds that a stopped call gets to unwind.
@@ -67,8 +73,7 @@ class McpServer:
         self._grace = check_seconds("grace", grace)
         self._calls: set[ServedCall] = set()
         self._held: dict[str, Straggler] = {}
-        self.stragglers: list[Straggler] = []
-        """Calls that were given up, and those of them that have ended since."""
+        self._stragglers: deque[Straggler] = deque(maxlen=_KEPT)
         self._listing = types.ListToolsResult(tools=[_described(made) for made in self.tools.values()])
         self._server: Server[Any] = Server(
             name, version=version("loopctl-py"), on_list_tools=self._list, on_call_tool=self._call
@@ -78,6 +83,12 @@ class McpServer:
     def protocol(self) -> Server[Any]:
         """The SDK's own server, to be given to its client in the same program, or to another transport."""
         return self._server
+
+    @property
+    def stragglers(self) -> tuple[Straggler, ...]:
+        """The work that stopped calls had to leave, also that of agents, and what of it has ended since; the newest."""
+        agents = (made.stragglers for made in self.tools.values() if isinstance(made, AgentTool))
+        return tuple(chain(self._stragglers, *agents))
 
     async def serve_stdio(self, signal: CancelSignal | CancelToken | None = None) -> None:
         """Serve one client on the standard input and output, until it closes them.
@@ -173,7 +184,7 @@ class McpServer:
             self.tools,
             grace=self._grace,
             held=self._held,
-            keep=self.stragglers.append,
+            keep=self._stragglers.append,
             approve=self._approve,
         )
         self._calls.add(served)
