@@ -14,7 +14,7 @@ DEV := $(VENV)/.made-for-dev
 INSTALLED_FROM := pyproject.toml scripts/environment.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help chat web test test-clients check fix bench api mutate sweep clean
+.PHONY: help chat web test test-clients test-browser check fix bench api mutate sweep clean
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -34,6 +34,10 @@ test-clients: $(DEV) ## What other people's clients make of our protocols; insta
 	@$(BIN)/python scripts/clients.py $(CLIENTS)
 	@scripts/chromium.sh $(BIN)/python
 	@LOOPCTL_CLIENTS=$(CLIENTS) $(BIN)/python -m pytest tests/clients $(ARGS)
+
+test-browser: $(DEV) ## The page in a real browser; installs Chromium (ARGS='-k name')
+	@scripts/chromium.sh $(BIN)/python
+	@LOOPCTL_BROWSER=1 $(BIN)/python -m pytest tests/browser $(ARGS)
 
 check: $(DEV) ## Format, lint, types, layers
 	@BIN=$(BIN) sh scripts/check.sh
