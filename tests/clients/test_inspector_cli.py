@@ -12,7 +12,8 @@ from tests.clients.sdk import served_http
 from tests.integration.mcp.places import is_alive
 
 IN_BOTH_PROTOCOLS = pytest.mark.parametrize("era", ERAS)
-HOW_IT_ENDED = {"slow": "cancelled {}", "plain": "told {}: user: the client cancelled the call (by mcp)"}
+CANCELLED = "user: the client cancelled the call (by mcp)"
+LEFT = "disconnect: the client has left (by mcp)"
 
 
 @pytest.fixture
@@ -26,6 +27,11 @@ def url(request, inspector):
     """Where the server is; None if the client starts it."""
     with served_http(inspector.peer) if request.param == "http" else contextlib.nullcontext() as url:
         yield url
+
+
+def ending(tool, name, reason):
+    """What *tool* logs when it is stopped."""
+    return f"cancelled {name}" if tool == "slow" else f"told {name}: {reason}"
 
 
 def interrupt(process):
@@ -48,7 +54,7 @@ def test_ctrl_c_at_a_client_that_started_the_server_stops_the_call_and_the_serve
     call = inspector.call(era, None, tool, name="it")
     inspector.wait_for("begun it")
     interrupt(call)
-    inspector.wait_for(HOW_IT_ENDED[tool].format("it"))
+    inspector.wait_for(ending(tool, "it", LEFT))
     (pid,) = inspector.peer.pids()
     while is_alive(pid):
         pass
@@ -62,7 +68,7 @@ def test_ctrl_c_stops_the_call_over_http_in_the_new_protocol(inspector, tool):
         call = inspector.call("modern", url, tool, name="it")
         inspector.wait_for("begun it")
         interrupt(call)
-        inspector.wait_for(HOW_IT_ENDED[tool].format("it"))
+        inspector.wait_for(ending(tool, "it", CANCELLED))
         assert inspector.result("modern", url, "add", a=1, b=2)["content"][0]["text"] == "3"
         assert sum("other" in line for line in inspector.peer.lines()) == 1, "the signal of one call touched another"
         interrupt(other)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import random
 import re
@@ -28,22 +29,36 @@ def peer(tmp_path):
     return Peer(tmp_path)
 
 
-@contextlib.contextmanager
-def served(peer, way, *options, tools=TOOLS):
-    argv = [*COMMAND, "mcp", "serve", tools, *options]
+def command(*options, tools=TOOLS):
+    return [*COMMAND, "mcp", "serve", tools, *options]
+
+
+def environment(peer):
     path = os.pathsep.join(filter(None, (str(PEERS), os.environ.get("PYTHONPATH"))))
-    env = {**os.environ, **peer.env, "PYTHONPATH": path}
-    mode = "legacy" if "legacy" in way else "auto"
-    if "stdio" in way:
-        yield Client(StdioServerParameters(command=argv[0], args=argv[1:], env=env), mode=mode)
-        return
-    with subprocess.Popen([*argv, "--http", "0"], env=env, stderr=subprocess.PIPE, text=True) as process:
+    return {**os.environ, **peer.env, "PYTHONPATH": path}
+
+
+@contextlib.contextmanager
+def http_server(peer, *options, tools=TOOLS):
+    argv = command(*options, "--http", "0", tools=tools)
+    with subprocess.Popen(argv, env=environment(peer), stderr=subprocess.PIPE, text=True) as process:
         try:
             (url,) = re.findall(r"http://\S+", process.stderr.readline())
-            yield Client(url, mode=mode)
+            yield url, process
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(20) == 143
+
+
+@contextlib.contextmanager
+def served(peer, way, *options, tools=TOOLS):
+    mode = "legacy" if "legacy" in way else "auto"
+    if "stdio" in way:
+        program, *words = command(*options, tools=tools)
+        yield Client(StdioServerParameters(command=program, args=words, env=environment(peer)), mode=mode)
+    else:
+        with http_server(peer, *options, tools=tools) as (url, _):
+            yield Client(url, mode=mode)
 
 
 @WAYS
@@ -170,3 +185,51 @@ def test_nothing_to_serve_is_one_line(peer):
     )
     assert done.returncode == 2
     assert done.stderr.startswith("loopctl: ")
+
+
+HELLO = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "by hand", "version": "1"},
+}
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (lambda process: process.stdin.close(), "disconnect: the client has left (by mcp)"),
+        (lambda process: process.send_signal(signal.SIGTERM), "shutdown: asked to terminate (by SIGTERM)"),
+        (lambda process: process.send_signal(signal.SIGINT), "user: Ctrl-C (by SIGINT)"),
+    ],
+    ids=["the client leaves", "SIGTERM", "Ctrl-C"],
+)
+def test_a_call_that_ends_with_its_server_is_told_why(peer, end, reason):
+    call = {"name": "plain", "arguments": {"name": "x"}}
+    messages = (
+        {"id": 1, "method": "initialize", "params": HELLO},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": call},
+    )
+    with subprocess.Popen(command(), env=environment(peer), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for message in messages:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        process.stdin.flush()
+        asyncio.run(peer.until_logged("begun x"))
+        end(process)
+        process.wait(20)
+    assert f"told x: {reason}" in peer.lines()
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_a_server_that_ends_tells_its_calls_and_their_clients(peer, mode):
+    async def main(url, process):
+        async with Client(url, mode=mode) as client:
+            calls = [asyncio.ensure_future(client.call_tool(tool, {"name": tool})) for tool in ("plain", "slow")]
+            await peer.until(lambda: sum(line.startswith("begun") for line in peer.lines()) == len(calls))
+            process.send_signal(signal.SIGTERM)
+            return await asyncio.gather(*calls)
+
+    with http_server(peer) as (url, process):
+        results = asyncio.run(main(url, process))
+    assert all(result.is_error and "the server is ending" in result.content[0].text.lower() for result in results)
+    assert "told plain: shutdown: asked to terminate (by SIGTERM)" in peer.lines()

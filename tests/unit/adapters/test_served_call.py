@@ -6,7 +6,7 @@ import asyncio
 import itertools
 
 from loopctl import ToolContext, tool
-from loopctl.adapters.mcp._served_call import ServedCall
+from loopctl.adapters.mcp._served_call import ServedCall, Serving
 from loopctl.messages import ToolCall
 from loopctl.testing import virtual_run
 from loopctl.tools import ToolRegistry
@@ -52,7 +52,7 @@ async def deaf() -> str:
 
 def served(name):
     tools = ToolRegistry([quiet, chatty, dithering, deaf])
-    return ServedCall(ToolCall("call-1", name, {}), tools, grace=1.0, held={}, keep=lambda _: None, approve=None)
+    return ServedCall(ToolCall("call-1", name, {}), Serving(tools))
 
 
 def attended(name):

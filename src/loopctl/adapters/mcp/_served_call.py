@@ -1,13 +1,16 @@
 """One call that a client makes of a tool of ours.
 
-Invariants: the call has a signal of its own, so that no client's cancel touches another's; its work is in a task of
-ours and never in the SDK's, whose scopes cancel again and again what they have cancelled, and know no grace.
+Invariants: the call has a signal of its own below the server's, so that no client's cancel touches another's; its work
+is in a task of ours and never in the SDK's, whose scopes cancel again and again what they have cancelled, and know no
+grace.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 
 from loopctl.cancel import CancelSignal
 from loopctl.concurrency import Grace, Straggler, spawn
@@ -17,7 +20,7 @@ from loopctl.record import CancelReason, Event, ToolProgress
 from loopctl.recovery import ToolFailure, ToolGivenUp
 from loopctl.tools import Approver, Round, Tool, run_sequentially
 
-__all__ = ["ServedCall", "Tell"]
+__all__ = ["ServedCall", "Serving", "Tell"]
 
 Tell = Callable[[float, float | None, str | None], Awaitable[None]]
 """Tells the client of progress: how far, of how much, and what is being done."""
@@ -26,26 +29,32 @@ _BEAT = 5.0
 """Seconds without progress after which some is told all the same: clients give up after 60 without."""
 _PAUSE = 0.02
 """Seconds between two tellings; what comes in between is told by its last."""
+_KEPT = 1000
+"""Stragglers that are remembered: a server may run for a long time."""
 _WHOLE = 100.0
 _LITTLE = 0.001
 """Progress must grow, whatever the tool says."""
 
 
+@dataclass(frozen=True)
+class Serving:
+    """What the calls of one server share."""
+
+    tools: Mapping[str, Tool]
+    approve: Approver | None = None
+    grace: float = 1.0
+    signal: CancelSignal = field(default_factory=CancelSignal)
+    """Stops all that run."""
+    held: dict[str, Straggler] = field(default_factory=dict)
+    stragglers: deque[Straggler] = field(default_factory=lambda: deque(maxlen=_KEPT))
+
+
 class ServedCall:
     """One call, from its start to its end."""
 
-    def __init__(
-        self,
-        call: ToolCall,
-        tools: Mapping[str, Tool],
-        *,
-        grace: float,
-        held: dict[str, Straggler],
-        keep: Callable[[Straggler], None],
-        approve: Approver | None,
-    ) -> None:
-        """Make *call* of one of *tools*; nothing of it happens before the loop's next turn."""
-        self.signal: CancelSignal = CancelSignal()
+    def __init__(self, call: ToolCall, serving: Serving) -> None:
+        """Make *call*; nothing of it happens before the loop's next turn."""
+        self.signal: CancelSignal = serving.signal.child()
         self._loop = asyncio.get_running_loop()
         self._said: ToolProgress | None = None
         self._told = 0.0
@@ -53,18 +62,18 @@ class ServedCall:
         self._news: asyncio.Future[None] = self._loop.create_future()
         into = Round(
             run_id="",
-            tools=tools,
+            tools=serving.tools,
             token=self.signal.token,
-            grace=Grace(grace),
+            grace=Grace(serving.grace),
             note=_ignore,
             emit=_swallow,
             offer=self._on_event,
             conclude=_ignore,
             drop=lambda: None,
-            abandoned=keep,
+            abandoned=serving.stragglers.append,
             decide=_give_up,
-            held=held,
-            approve=approve,
+            held=serving.held,
+            approve=serving.approve,
         )
         self.task: asyncio.Task[ToolResult | None] = spawn(_run(call, into), self._loop, f"loopctl mcp {call.name}")
         self.task.add_done_callback(lambda _: self._wake())
@@ -76,7 +85,8 @@ class ServedCall:
             The result; None if the call was stopped.
 
         Cancellation:
-            It is that of the client, or of the connection: the call is cancelled, and goes on ending by itself.
+            It is that of the client, unless the server has stopped the call already, whose reason comes first. The
+            call goes on ending by itself.
         """
         try:
             while not self.task.done():

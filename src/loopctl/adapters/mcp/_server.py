@@ -7,7 +7,7 @@ Rules:
   is answered to it beyond what the protocol wants.
 - An unknown tool is a protocol error; arguments that do not fit, and what a tool raises, are results with `isError`.
 - Schemas are checked before anybody is told of them.
-- When the server ends, so do its calls.
+- When the server ends, so do its calls, for its reason; a client that leaves ends what it has asked for over stdio.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from itertools import chain
@@ -31,9 +30,9 @@ from starlette.applications import Starlette
 
 from loopctl.adapters.mcp._agent_tool import AgentTool
 from loopctl.adapters.mcp._child import wait_for
-from loopctl.adapters.mcp._served_call import ServedCall
+from loopctl.adapters.mcp._served_call import ServedCall, Serving
 from loopctl.adapters.mcp._stdio import standard_streams
-from loopctl.cancel import CancelSignal, CancelToken, token_of
+from loopctl.cancel import CancelSignal, CancelToken, Registration, token_of
 from loopctl.concurrency import Grace, Straggler, TaskWork, check_seconds, fresh_id, settle, supervise
 from loopctl.errors import UsageError
 from loopctl.messages import ToolCall
@@ -42,8 +41,8 @@ from loopctl.tools import Approver, RemoteTool, Tool, ToolRegistry
 
 __all__ = ["McpServer"]
 
-_KEPT = 1000
-"""Stragglers that are remembered: a server may run for a long time."""
+_LEFT = CancelReason("disconnect", "the client has left", "mcp")
+_CLOSED = CancelReason("disconnect", "the connection was closed", "mcp")
 
 
 class McpServer:
@@ -69,11 +68,8 @@ class McpServer:
             UsageError: Something cannot be a tool, or a schema is none.
         """
         self.tools: ToolRegistry = ToolRegistry(tools)
-        self._approve = approve
-        self._grace = check_seconds("grace", grace)
+        self._serving = Serving(self.tools, approve, check_seconds("grace", grace))
         self._calls: set[ServedCall] = set()
-        self._held: dict[str, Straggler] = {}
-        self._stragglers: deque[Straggler] = deque(maxlen=_KEPT)
         self._listing = types.ListToolsResult(tools=[_described(made) for made in self.tools.values()])
         self._server: Server[Any] = Server(
             name, version=version("loopctl-py"), on_list_tools=self._list, on_call_tool=self._call
@@ -88,7 +84,7 @@ class McpServer:
     def stragglers(self) -> tuple[Straggler, ...]:
         """The work that stopped calls had to leave, also that of agents, and what of it has ended since; the newest."""
         agents = (made.stragglers for made in self.tools.values() if isinstance(made, AgentTool))
-        return tuple(chain(self._stragglers, *agents))
+        return tuple(chain(self._serving.stragglers, *agents))
 
     async def serve_stdio(self, signal: CancelSignal | CancelToken | None = None) -> None:
         """Serve one client on the standard input and output, until it closes them.
@@ -102,7 +98,9 @@ class McpServer:
         Cancellation:
             The calls are cancelled and end in their grace.
         """
-        await self._serve(self._on_stdio(), signal)
+        token = token_of(CancelSignal() if signal is None else signal)
+        with self._stopped_by(token):
+            await self._serve(self._on_stdio(), token)
 
     def app(self) -> Starlette:
         """Give an ASGI application that serves any number of clients at `/mcp`; see also `aclose`."""
@@ -128,7 +126,7 @@ class McpServer:
             OSError: Nothing can listen there.
 
         Cancellation:
-            The calls are cancelled and end in their grace; connections get a second.
+            The calls are cancelled and end in their grace; connections get a second, to hear of it.
         """
         token = token_of(CancelSignal() if signal is None else signal)
         token.raise_if_cancelled()
@@ -140,8 +138,8 @@ class McpServer:
                 server.should_exit = True
 
             on_ready(f"http://{host}:{listener.getsockname()[1]}/mcp")
-            with token.on_cancel(stop):
-                await self._serve(server.serve(sockets=[listener]), None)
+            with token.on_cancel(stop), self._stopped_by(token):
+                await self._serve(server.serve(sockets=[listener]), CancelSignal().token)
         token.raise_if_cancelled()
 
     async def aclose(self) -> None:
@@ -150,23 +148,23 @@ class McpServer:
         Cancellation:
             Goes on to the host.
         """
-        calls = tuple(self._calls)
-        for call in calls:
-            call.signal.cancel(CancelReason("disconnect", "the connection was closed", "mcp"))
-        for call in calls:
-            await wait_for(call.task, 2 * self._grace + 1)
-        await settle(self.stragglers, self._grace)
+        self._serving.signal.cancel(_CLOSED)
+        for call in tuple(self._calls):
+            await wait_for(call.task, 2 * self._serving.grace + 1)
+        await settle(self.stragglers, self._serving.grace)
 
-    async def _serve(self, serving: Any, signal: CancelSignal | CancelToken | None) -> None:
-        token = token_of(CancelSignal() if signal is None else signal)
+    def _stopped_by(self, token: CancelToken) -> Registration:
+        return token.on_cancel(lambda: self._serving.signal.cancel(token.reason))
+
+    async def _serve(self, serving: Any, token: CancelToken) -> None:
         try:
-            ending = await supervise(TaskWork(serving, "loopctl mcp server"), token, grace=Grace(self._grace))
+            ending = await supervise(TaskWork(serving, "loopctl mcp server"), token, grace=Grace(self._serving.grace))
         finally:
             await self.aclose()
         ending.unwrap()
 
     async def _on_stdio(self) -> None:
-        async with standard_streams() as (incoming, outgoing):
+        async with standard_streams(lambda: self._serving.signal.cancel(_LEFT)) as (incoming, outgoing):
             await self._server.run(incoming, outgoing, self._server.create_initialization_options())
 
     async def _list(
@@ -179,18 +177,11 @@ class McpServer:
             known = ", ".join(self.tools) or "none"
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}. There are: {known}")
         call = ToolCall(fresh_id("call"), params.name, dict(params.arguments or {}))
-        served = ServedCall(
-            call,
-            self.tools,
-            grace=self._grace,
-            held=self._held,
-            keep=self._stragglers.append,
-            approve=self._approve,
-        )
+        served = ServedCall(call, self._serving)
         self._calls.add(served)
         served.task.add_done_callback(lambda _: self._calls.discard(served))
         result = await served.attend(ctx.session.report_progress)
-        if result is None:  # stopped by the end of the server: the client has gone
+        if result is None:  # stopped by the end of the server
             return _result("The server is ending; the call was stopped.", is_error=True)
         return _result(result.content, is_error=result.is_error)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from loopctl.adapters.mcp._streams import Incoming, Outgoing
@@ -18,8 +18,8 @@ __all__ = ["standard_streams"]
 
 
 @asynccontextmanager
-async def standard_streams() -> AsyncIterator[tuple[Incoming, Outgoing]]:
-    """Take the standard input and output, and give them back.
+async def standard_streams(on_end: Callable[[], object]) -> AsyncIterator[tuple[Incoming, Outgoing]]:
+    """Take the standard input and output, and give them back; *on_end* is called at the end of the input.
 
     Cancellation:
         Never waits.
@@ -36,7 +36,7 @@ async def standard_streams() -> AsyncIterator[tuple[Incoming, Outgoing]]:
         if drain is not None:
             drain.hold(is_held=is_held)
 
-    incoming = Incoming(hold)
+    incoming = Incoming(hold, on_end)
     feed = Feed(loop, os.dup(kept[1]))
     try:
         drain = Drain(loop, os.dup(kept[0]), lambda portion: incoming.take(portion) if portion else incoming.end())

@@ -28,9 +28,13 @@ _LONGEST = 64 * 1024 * 1024
 class Incoming:
     """What the server says."""
 
-    def __init__(self, hold: Callable[[bool], None]) -> None:
-        """Call *hold* with True when no more should be read for now, with False when it may go on."""
+    def __init__(self, hold: Callable[[bool], None], on_end: Callable[[], object] = lambda: None) -> None:
+        """Call *hold* with True when no more should be read for now, with False when it may go on.
+
+        *on_end* is called when all that came was taken, and nothing more comes.
+        """
         self._hold = hold
+        self._on_end = on_end
         self._is_held = False
         self._lines: deque[bytes] = deque()
         self._rest = bytearray()
@@ -94,6 +98,7 @@ class Incoming:
             if self._is_closed:
                 raise anyio.ClosedResourceError
             if self._is_ended:
+                self._on_end()
                 raise anyio.EndOfStream
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
