@@ -3,11 +3,17 @@
 #
 #   scripts/chromium.sh PYTHON
 #
-# Playwright brings no browser of its own here. Where Chromium is not there and cannot be installed, the tests that
-# need it are skipped and say why; in CI that is a failure.
+# Playwright brings no browser of its own here. Where one of the two is not there and cannot be installed, the tests
+# that need it are skipped and say why; in CI that is a failure.
 set -eu
 
-"$1" -m pip install -qq --disable-pip-version-check playwright==1.65.2
+missing() {  # what, the next move
+    echo "loopctl: no $1, so no test in a browser. $2" >&2
+    if [ -n "${CI:-}" ]; then exit 1; fi
+    exit 0
+}
+
+"$1" -m pip install -qq --disable-pip-version-check playwright==1.65.2 || missing Playwright "It comes from PyPI."
 
 if command -v chromium >/dev/null 2>&1; then exit 0; fi
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
@@ -15,5 +21,4 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     export DEBIAN_FRONTEND=noninteractive
     if apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; then exit 0; fi
 fi
-echo "loopctl: no Chromium, so no test in a browser. On Debian: apt-get install chromium" >&2
-[ -z "${CI:-}" ]
+missing Chromium "On Debian: apt-get install chromium"
