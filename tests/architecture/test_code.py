@@ -18,6 +18,7 @@ FOREIGN_CODE = {
     "cli/_main.py": "everything, at the top of the command",
     "concurrency/_ending.py": "the `__str__` of an error and the `__repr__` of a value of foreign code",
     "concurrency/_process.py": "who is told of a command's output, or of its messages",
+    "concurrency/_side_loop.py": "whatever runs on it: there is nobody above its thread",
     "concurrency/_straggler.py": "attributes of whatever a straggler awaits",
     "concurrency/_together.py": "the works, whose errors their host raises",
     "concurrency/_work.py": "the work",

@@ -20,7 +20,7 @@ BEGIN, END = "<!-- from the conformance map: python -m tests.conformance.checkpo
 
 TALKERS = {"cli", "errors", "observers", "record", "testing", "web"}
 """Packages that speak of checkpoints and pass none."""
-LABELS = {"CancelRequested", "raise_if_stopped"}
+LABELS = {"CancelRequested", "RunStatus", "raise_if_stopped"}
 """Calls that are given a checkpoint to name it, after it was passed elsewhere."""
 NOTES = {"place", "_caught"}
 """The attributes in which a run and a call note where they are; noting is not looking."""

@@ -13,6 +13,7 @@ import pytest
 import loopctl
 from loopctl import errors, messages, model, record
 from loopctl.concurrency import Straggler
+from loopctl.control import Receipt
 from loopctl.driver import Agent, RunConfig, RunHandle, Session
 from loopctl.fallback import BreakerConfig
 from loopctl.recovery import ModelRecovery, ToolRecovery
@@ -24,6 +25,7 @@ FIELDS = [
     ("agents-and-runs.md", RunConfig),
     ("records.md", record.Run),
     ("records.md", record.Stop),
+    ("records.md", record.RunStatus),
     ("records.md", record.Turn),
     ("records.md", record.ToolCallRecord),
     ("records.md", record.StragglerRecord),
@@ -35,6 +37,7 @@ FIELDS = [
     ("models.md", BreakerConfig),
     ("agents-and-runs.md", ToolRecovery),
     ("store.md", Effect),
+    ("control.md", Receipt),
 ]
 MEMBERS = [
     ("agents-and-runs.md", Agent),

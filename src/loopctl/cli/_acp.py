@@ -12,6 +12,7 @@ from dataclasses import replace
 from loopctl.cancel import CancelSignal
 from loopctl.cli._agent import make_agent
 from loopctl.cli._exit import COMPLETED, code_of_reason
+from loopctl.cli._listening import listening
 from loopctl.cli._options import Options
 from loopctl.cli._presses import Presses
 from loopctl.cli._servers import served_tools
@@ -42,16 +43,19 @@ async def acp(options: Options, presses: Presses) -> tuple[int, bool]:
     signal = CancelSignal()
 
     try:
-        async with served_tools(options.servers, presses) as served:
+        with listening("acp") as listener:
+            async with served_tools(options.servers, presses) as served:
 
-            def agent_in(folder: str) -> Agent:
-                ours = replace(options, workspace=folder) if options.has_workspace else options
-                agent = make_agent(ours, model=first.model, approve=approve)
-                agent.tools = ToolRegistry((*agent.tools.values(), *served))
-                return agent
+                def agent_in(folder: str) -> Agent:
+                    ours = replace(options, workspace=folder) if options.has_workspace else options
+                    agent = make_agent(ours, model=first.model, approve=approve)
+                    agent.tools = ToolRegistry((*agent.tools.values(), *served))
+                    if listener is not None:
+                        listener.add(agent)
+                    return agent
 
-            with presses.running(signal.cancel):
-                await serve(agent_in, store=options.store, signal=signal)
+                with presses.running(signal.cancel):
+                    await serve(agent_in, store=options.store, signal=signal)
     except Cancelled as stop:  # while a server was being connected
         signal.cancel(stop.reason)
     finally:

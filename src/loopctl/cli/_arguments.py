@@ -15,12 +15,15 @@ from typing import NoReturn
 
 from loopctl.cli._options import (
     AnyOptions,
+    CancelOptions,
     CheckOptions,
     EffectsOptions,
     McpOptions,
     Options,
+    PsOptions,
     Resolution,
     ServeOptions,
+    Server,
     Shape,
 )
 from loopctl.cli._values import address, count, grace, json_value, port, seconds
@@ -57,6 +60,19 @@ _EFFECTS = """\
 Show the effects in a store that were begun and never recorded as done, or say what
 became of one. ctx.once in a tool raises EffectUnknown for them until then."""
 
+_PS = """\
+Show the runs that go on in your processes on this machine: those of loopctl, and of every
+program that listens (loopctl.control.listen)."""
+
+_CANCEL = """\
+Stop runs, in whatever of your processes on this machine they are, and say what that did.
+The beginning of an id is enough, if no other run has it. loopctl ps lists them."""
+
+_CANCEL_NOTES = """\
+exit codes, of several runs the largest:
+  0 stopped, and ended      1 told to stop, not ended yet      2 called wrongly
+  3 had ended before        4 no such run"""
+
 _CHECK = """\
 Find out whether a tool is safe to abandon: it is run once as a whole, then stopped at
 each of its awaits and killed at each of its lines, each time in a fresh folder and in
@@ -83,6 +99,7 @@ exit codes:
 _HINTS = {
     "INPUT": " (what to ask, in quotes; - reads it from stdin)",
     "TOOLS": " (what to serve, as module:function)",
+    "RUN": " (which; or --all)",
     "TOOL": " (what to check, as module:function)",
 }
 """What is said more of what is missing, by its name in the help."""
@@ -251,6 +268,44 @@ def _read_serve(found: argparse.Namespace, parser: argparse.ArgumentParser) -> S
     return ServeOptions(agent, found.host, found.port, found.on_disconnect, found.token_file)
 
 
+def _add_server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--url", metavar="URL", help="ask this server (loopctl serve), and not this machine")
+    parser.add_argument("--token-file", metavar="FILE", help="what to show it: its --token-file")
+
+
+def _read_server(found: argparse.Namespace, parser: argparse.ArgumentParser) -> Server | None:
+    if found.url is None and found.token_file is not None:
+        parser.error("--token-file goes with --url")
+    return None if found.url is None else Server(found.url, found.token_file)
+
+
+def _add_ps(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the runs as one JSON object")
+    _add_server(parser)
+
+
+def _read_ps(found: argparse.Namespace, parser: argparse.ArgumentParser) -> PsOptions:
+    return PsOptions(found.json, _read_server(found, parser))
+
+
+def _add_cancel(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", metavar="RUN", nargs="*", help="the id of a run, or its beginning")
+    parser.add_argument("--all", action="store_true", help="every run there is")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="why; it stands in the record")
+    parser.add_argument(
+        "--urgency", choices=["drain", "stop", "abandon"], default="stop", help="drain: finish what is in flight"
+    )
+    parser.add_argument("--json", action="store_true", help="print each receipt as one line of JSON")
+    _add_server(parser)
+
+
+def _read_cancel(found: argparse.Namespace, parser: argparse.ArgumentParser) -> CancelOptions:
+    if found.all == bool(found.runs):
+        parser.error("--all goes without a RUN" if found.all else "the following arguments are required: RUN")
+    server = _read_server(found, parser)
+    return CancelOptions(tuple(found.runs), found.all, found.reason, found.urgency, found.json, server)
+
+
 def _read_check(found: argparse.Namespace, _: argparse.ArgumentParser) -> CheckOptions:
     return CheckOptions(
         found.tool,
@@ -292,6 +347,8 @@ _COMMANDS = {
         "run once, for scripts", '[options] "what to ask"', _RUN, _add_run, _read_agent, f"{_CODES}\n\n{_MODELS}"
     ),
     "serve": _Command("serve a page and its HTTP API", "[options]", _SERVE, _add_serve, _read_serve, _MODELS),
+    "ps": _Command("show the runs that go on", "[options]", _PS, _add_ps, _read_ps),
+    "cancel": _Command("stop runs by their id", "[options] RUN ...", _CANCEL, _add_cancel, _read_cancel, _CANCEL_NOTES),
     "check": _Command(
         "find out whether a tool is safe to abandon",
         "[options] module:function",

@@ -23,7 +23,17 @@ from loopctl.cli._arguments import parse
 from loopctl.cli._chat import chat
 from loopctl.cli._effects import effects
 from loopctl.cli._exit import FAILED, INTERRUPTED, TERMINATED, USAGE, leave, silence
-from loopctl.cli._options import AnyOptions, CheckOptions, EffectsOptions, McpOptions, Options, ServeOptions
+from loopctl.cli._listening import listening
+from loopctl.cli._options import (
+    AnyOptions,
+    CancelOptions,
+    CheckOptions,
+    EffectsOptions,
+    McpOptions,
+    Options,
+    PsOptions,
+    ServeOptions,
+)
 from loopctl.cli._presses import Presses
 from loopctl.cli._report import one_line
 from loopctl.cli._run import run_once
@@ -81,6 +91,8 @@ def _perform(options: AnyOptions, presses: Presses) -> tuple[int, bool]:
             return _serve(options, presses)
         case ServeOptions():
             return _serve_web(options, presses)
+        case PsOptions() | CancelOptions():
+            return _ask_others(options), False
         case Options():
             return _run_agent(options, presses)
 
@@ -102,6 +114,13 @@ def _run_agent(options: Options, presses: Presses) -> tuple[int, bool]:
         agent = make_agent(options)
         perform = partial(run_once, text=text, shape=options.output, presses=presses, stdout=stdout)
         return run(_main(agent, options, presses, perform))
+
+
+def _ask_others(options: PsOptions | CancelOptions) -> int:
+    from loopctl.cli._cancel import cancel_runs
+    from loopctl.cli._ps import ps
+
+    return run(ps(options) if isinstance(options, PsOptions) else cancel_runs(options))
 
 
 def _check(options: CheckOptions) -> int:
@@ -139,7 +158,8 @@ async def _main(
     try:
         async with served_tools(options.servers, presses) as served:
             agent.tools = ToolRegistry((*agent.tools.values(), *served))
-            code = await perform(session)
+            with listening(options.command, agent):
+                code = await perform(session)
     except Cancelled as stop:  # while a server was being connected: the stop of a run is told by `perform`
         print(f"loopctl: stopped while an MCP server was being connected: {stop.reason.message}", file=sys.stderr)
         code = TERMINATED if stop.reason.origin == "shutdown" else INTERRUPTED

@@ -7,12 +7,15 @@ from typing import Any, Literal, TypeAlias
 
 __all__ = [
     "AnyOptions",
+    "CancelOptions",
     "CheckOptions",
     "EffectsOptions",
     "McpOptions",
     "Options",
+    "PsOptions",
     "Resolution",
     "ServeOptions",
+    "Server",
     "Shape",
 ]
 
@@ -103,4 +106,34 @@ class EffectsOptions:
     resolution: Resolution | None = None
 
 
-AnyOptions: TypeAlias = Options | ServeOptions | CheckOptions | McpOptions | EffectsOptions
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server with our HTTP API."""
+
+    url: str
+    token_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PsOptions:
+    """Of `ps`."""
+
+    is_json: bool = False
+    server: Server | None = None
+    """Whose runs; None is every process of this user on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelOptions:
+    """Of `cancel`."""
+
+    runs: tuple[str, ...]
+    """Ids, or beginnings of ids."""
+    is_all: bool = False
+    reason: str = ""
+    urgency: Literal["drain", "stop", "abandon"] = "stop"
+    is_json: bool = False
+    server: Server | None = None
+
+
+AnyOptions: TypeAlias = Options | ServeOptions | CheckOptions | McpOptions | EffectsOptions | PsOptions | CancelOptions

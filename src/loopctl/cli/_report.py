@@ -12,9 +12,19 @@ from loopctl.cli._amount import Amount
 from loopctl.concurrency import Straggler
 from loopctl.record import CallStatus, CancelReason, Checkpoint, Run, Stop, StragglerRecord
 
-__all__ = ["amount_of", "failure_line", "kept_line", "late_line", "milliseconds", "one_line", "stop_line", "summary"]
+__all__ = [
+    "WHERE",
+    "amount_of",
+    "failure_line",
+    "kept_line",
+    "late_line",
+    "milliseconds",
+    "one_line",
+    "stop_line",
+    "summary",
+]
 
-_WHERE = {
+WHERE = {
     Checkpoint.TURN_ENTRY: "before the model was asked",
     Checkpoint.MODEL_REQUEST: "while waiting for the reply",
     Checkpoint.STREAM_EVENT: "in the middle of the reply",
@@ -139,6 +149,8 @@ def _cause(reason: CancelReason) -> str:
     name = _SIGNALS.get(reason.requested_by)
     if name is not None:
         return f"stopped by {name}"
+    if reason.origin == "user" and reason.requested_by:
+        return f"stopped by {reason.requested_by}" + (f": {reason.message}," if reason.message else "")
     return f"stopped {_ORIGINS[reason.origin]}" + (f" ({reason.message})" if reason.message else "")
 
 
@@ -147,7 +159,7 @@ def _place(run: Run, stop: Stop) -> str:
         return _place_of_tool(run)
     if stop.checkpoint is Checkpoint.STREAM_EVENT and not _has_begun(run):
         return "while waiting for the reply"
-    return _WHERE[stop.checkpoint]
+    return WHERE[stop.checkpoint]
 
 
 def _place_of_tool(run: Run) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import redirect_stdout
-from pathlib import Path
 from typing import TextIO
 
 from loopctl.cancel import CancelSignal
 from loopctl.cli._agent import make_agent
 from loopctl.cli._exit import COMPLETED, code_of_reason
+from loopctl.cli._listening import listening
 from loopctl.cli._options import ServeOptions
+from loopctl.cli._others import read_token
 from loopctl.cli._presses import Presses
 from loopctl.cli._servers import served_tools
 from loopctl.driver import Agent
@@ -48,7 +49,7 @@ async def serve_web(options: ServeOptions, presses: Presses) -> tuple[int, bool]
         try:
             async with served_tools(options.agent.servers, presses) as served:
                 agent.tools = ToolRegistry((*agent.tools.values(), *served))
-                with presses.running(signal.cancel):
+                with listening("serve", agent), presses.running(signal.cancel):
                     await _serve(agent, options, signal, stdout)
         except Cancelled as stop:  # while a server of tools was being connected
             signal.cancel(stop.reason)
@@ -61,7 +62,7 @@ async def serve_web(options: ServeOptions, presses: Presses) -> tuple[int, bool]
 async def _serve(agent: Agent, options: ServeOptions, signal: CancelSignal, stdout: TextIO) -> None:
     from loopctl.web import create_app, serve
 
-    token = None if options.token_file is None else _read_token(options.token_file)
+    token = None if options.token_file is None else read_token(options.token_file)
     app = create_app(agent, store=options.agent.store, on_disconnect=options.on_disconnect, token=token)
 
     def tell(url: str) -> None:
@@ -71,13 +72,3 @@ async def _serve(agent: Agent, options: ServeOptions, signal: CancelSignal, stdo
         await serve(app, host=options.host, port=options.port, signal=signal, on_ready=tell)
     except OSError as error:
         raise UsageError(f"cannot listen at {options.host}, port {options.port}: {error.strerror or error}") from error
-
-
-def _read_token(path: str) -> str:
-    try:
-        token = Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--token-file {path} cannot be read: {error}") from error
-    if not token:
-        raise UsageError(f"--token-file {path} is empty: put a long random text into it")
-    return token

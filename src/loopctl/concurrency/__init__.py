@@ -14,6 +14,7 @@ from loopctl.concurrency._process import Command, OutputStream, ProcessEnd, Proc
 from loopctl.concurrency._race import race, supervise
 from loopctl.concurrency._runner import run
 from loopctl.concurrency._scope import scope
+from loopctl.concurrency._side_loop import SideLoop
 from loopctl.concurrency._sleep import breathe, sleep
 from loopctl.concurrency._straggler import Straggler, place_of_thread, settle
 from loopctl.concurrency._tasks import forget_task, refuse_tasks, spawn
@@ -34,6 +35,7 @@ __all__ = [
     "Patience",
     "ProcessEnd",
     "ProcessWork",
+    "SideLoop",
     "Straggler",
     "TaskWork",
     "ThreadWork",

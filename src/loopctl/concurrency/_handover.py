@@ -30,7 +30,7 @@ _BLOCKED: Final = 0.1
 class Handover:
     """Watches one run's token until `stop`."""
 
-    __slots__ = ("_called", "_is_noticed", "_key", "_noticed", "_place", "_thread", "_token", "seconds")
+    __slots__ = ("_called", "_is_noticed", "_key", "_noticed", "_place", "_pressed", "_thread", "_token", "seconds")
 
     def __init__(self, token: CancelToken, loop: asyncio.AbstractEventLoop) -> None:
         """Watch *token* for *loop*, which runs in this thread."""
@@ -39,6 +39,7 @@ class Handover:
         self._thread = threading.get_ident()
         self._place = ""
         self._is_noticed = False
+        self._pressed: float | None = None
         self.seconds: float = 0.0
         """From the cancel to the loop's next turn."""
         self._noticed = watch(token, loop, self._on_noticed)
@@ -48,6 +49,13 @@ class Handover:
     def blocked_at(self) -> str:
         """`file:line` at which the loop's thread was when the cancel came, if that kept it; empty if it did not."""
         return self._place if self.seconds >= _BLOCKED else ""
+
+    @property
+    def held_at(self) -> str:
+        """`file:line` at which the loop's thread is now, if that keeps a cancel from it. From any thread."""
+        if self._is_noticed or self._pressed is None or monotonic() - self._pressed < _BLOCKED:
+            return ""
+        return place_of_thread(self._thread)
 
     def stop(self) -> None:
         """Watch no more."""
@@ -59,6 +67,7 @@ class Handover:
     def _on_cancel(self) -> None:
         if self._is_noticed:  # from another thread, and the loop was faster
             return
+        self._pressed = monotonic()
         self._place = place_of_thread(self._thread)
         with contextlib.suppress(RuntimeError):  # the system has no thread for that
             deadlines.add(self, _PATIENCE)

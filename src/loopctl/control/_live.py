@@ -17,12 +17,47 @@ from loopctl.errors import Cancelled
 from loopctl.observers import check_observers
 from loopctl.record import CancelReason, Event, Outcome, Run, RunEnded, Urgency
 
-__all__ = ["LiveRuns", "press", "receipt_of"]
+__all__ = ["LiveRuns", "Pressed", "press"]
 
 _KEPT = 1000
 """Ended runs whose outcome is remembered."""
 _BEYOND_GRACE = 1.0
 """Seconds more than the grace that a cancel waits for the end if it is not told how long."""
+
+
+class Pressed:
+    """A cancel that was made: what it did so far, and the wait for the rest."""
+
+    def __init__(
+        self, receipt: Receipt, handle: RunHandle | None = None, patience: float = 0.0, *, is_in_time: bool = False
+    ) -> None:
+        """Keep *receipt*, and *handle* if the run has not ended; *patience* is how long to wait for that."""
+        self.receipt = receipt
+        """As things were when it was made."""
+        self._handle = handle
+        self._patience = patience
+        self._is_in_time = is_in_time
+
+    async def wait(self, seconds: float | None = None) -> Receipt:
+        """Wait for the run's end, *seconds* at most.
+
+        Returns:
+            The receipt.
+
+        Cancellation:
+            Ends the wait, and nothing else.
+        """
+        if self._handle is None:
+            return self.receipt
+        over = CancelSignal()
+        self._handle.on_end(lambda _: over.cancel())
+        with suppress(Cancelled):  # it is over
+            await sleep(self._patience if seconds is None else seconds, over)
+        return self.now()
+
+    def now(self) -> Receipt:
+        """Give the receipt as things are now."""
+        return self.receipt if self._handle is None else receipt_of(self._handle, is_in_time=self._is_in_time)
 
 
 class LiveRuns:
@@ -69,18 +104,22 @@ class LiveRuns:
         Cancellation:
             Ends the wait. The cancel itself was made before it, and stays.
         """
+        seconds = None if wait is None else check_seconds("wait", wait)
+        return await self.press(run_id, reason, urgency).wait(seconds)
+
+    def press(self, run_id: str, reason: CancelReason | str | None = None, urgency: Urgency = Urgency.STOP) -> Pressed:
+        """Cancel the run *run_id* as `cancel` does, without waiting for anything; from any thread."""
         reason = CancelReason.of(reason)
-        seconds = self._agent.config.grace + _BEYOND_GRACE if wait is None else check_seconds("wait", wait)
         handle = self.find(run_id)
         if handle is None:
-            return self.recall(run_id)
+            return Pressed(self.recall(run_id))
         is_in_time = press(handle, reason, urgency)
-        if self.find(run_id) is not None:
-            over = CancelSignal()
-            handle.on_end(lambda _: over.cancel())
-            with suppress(Cancelled):  # it is over
-                await sleep(seconds, over)
-        return receipt_of(handle, is_in_time=is_in_time)
+        return Pressed(
+            receipt_of(handle, is_in_time=is_in_time),
+            handle,
+            self._agent.config.grace + _BEYOND_GRACE,
+            is_in_time=is_in_time,
+        )
 
     def find(self, run_id: str) -> RunHandle | None:
         """Give the handle of the run *run_id* if it has not ended."""
@@ -108,5 +147,5 @@ def receipt_of(handle: RunHandle, *, is_in_time: bool) -> Receipt:
     """Give the receipt of a cancel, as things stand now; *is_in_time* is what `press` gave."""
     run = handle.run
     if run is None:
-        return Receipt(handle.id, "cancelling" if is_in_time else "already_ended")
-    return Receipt(handle.id, "ended" if is_in_time else "already_ended", run.outcome, run)
+        return Receipt(handle.id, "cancelling" if is_in_time else "already_ended", blocked_at=handle.status.blocked_at)
+    return Receipt(handle.id, "ended" if is_in_time else "already_ended", run.outcome, run.stop, run=run)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from loopctl.record import Outcome, Run
+from loopctl.record import Outcome, Run, Stop
 
 __all__ = ["Receipt", "ReceiptState"]
 
@@ -28,15 +28,27 @@ class Receipt:
     state: ReceiptState
     outcome: Outcome | None = None
     """How the run ended: `cancelled` if the state is `ended`. None if it has not, or is unknown."""
+    stop: Stop | None = field(default=None, compare=False)
+    """How it was stopped; there if the state is `ended`."""
+    blocked_at: str = field(default="", compare=False)
+    """`file:line` of code that keeps the run's event loop, and with it the end; empty if there is none."""
+    silent: tuple[int, ...] = ()
+    """Processes that did not answer: an unknown run may be in one of them."""
     run: Run | None = field(default=None, compare=False)
-    """The record, where it is at hand; always there if the state is `ended` and the run is one of this process."""
+    """The record, if the run is one of this process and has just ended."""
+
+    @property
+    def is_open(self) -> bool:
+        """True while the run has not ended: what is said of it is not the last word."""
+        return self.state != "unknown" and self.outcome is None
 
     def to_json(self) -> dict[str, Any]:
-        """The receipt as a JSON object; of the record, how the run was stopped."""
-        stop = None if self.run is None else self.run.stop
+        """The receipt as a JSON object, without the record."""
         return {
             "run_id": self.run_id,
             "state": self.state,
             "outcome": self.outcome,
-            "stop": None if stop is None else stop.to_json(),
+            "stop": None if self.stop is None else self.stop.to_json(),
+            "blocked_at": self.blocked_at,
+            "silent": list(self.silent),
         }

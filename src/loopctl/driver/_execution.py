@@ -51,6 +51,7 @@ from loopctl.record import (
     Run,
     RunEnded,
     RunStarted,
+    RunStatus,
     StragglerEnded,
     ToolFinished,
     ToolStarted,
@@ -133,6 +134,24 @@ class Execution:
         """Cancel this run and nothing else; False if that changes nothing, as after its end."""
         return self.run is None and self.signal.cancel(reason, urgency=urgency)
 
+    def status(self) -> RunStatus:
+        """Say what the run is doing; may be asked from any thread."""
+        scratch, turn = self.scratch, self.scratch.open_turn
+        asked, running = tuple(scratch.asked.values()), tuple(scratch.open_calls.values())
+        return RunStatus(
+            id=self.id,
+            session_id=self.session.id,
+            model=self.models[0].name if turn is None else turn.model,
+            started_at=self.started_at,
+            turn=self.brain.turn,
+            checkpoint=(
+                Checkpoint.DELIVERY if self.fanout.is_held else Checkpoint.APPROVAL if asked else scratch.place
+            ),
+            tools=asked or running,
+            stopping=self.token.reason,
+            blocked_at=self.handover.held_at,
+        )
+
     def on_end(self, listener: Callable[[Run], object]) -> None:
         """Call *listener* with the record when the session is idle again; at once if it is."""
         self._listeners.append(listener)
@@ -170,6 +189,7 @@ class Execution:
 
     def conclude(self, event: ApprovalEnded) -> None:
         """Hand *event*, a closing for which nobody waits, to the readers, whether they have room or not."""
+        self.scratch.asked.pop(event.id, None)
         self.watchdogs.release()
         self.fanout.close(event)
 
@@ -191,10 +211,11 @@ class Execution:
         scratch = self.scratch
         match event:
             case ToolStarted():
-                scratch.open_calls[event.id] = None
+                scratch.open_calls[event.id] = event.name
             case ToolFinished():
                 scratch.open_calls.pop(event.id, None)
             case ApprovalRequested():
+                scratch.asked[event.id] = event.name
                 self.watchdogs.hold()
             case TurnStarted():
                 scratch.is_turn_told = True

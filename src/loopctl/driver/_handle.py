@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from loopctl.driver._execution import Execution
-from loopctl.record import CancelReason, Run, Urgency
+from loopctl.record import CancelReason, Run, RunStatus, Urgency
 from loopctl.streaming import Reader
 
 __all__ = ["RunHandle"]
@@ -36,6 +36,11 @@ class RunHandle:
     def run(self) -> Run | None:
         """The record, once the run has ended; None before."""
         return self._execution.run
+
+    @property
+    def status(self) -> RunStatus:
+        """What the run is doing now, or did last. May be asked from any thread."""
+        return self._execution.status()
 
     @property
     def is_stopping(self) -> bool:

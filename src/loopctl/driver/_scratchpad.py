@@ -95,8 +95,10 @@ class Scratchpad:
     calls: dict[str, ToolCallRecord] = field(default_factory=dict)
     stragglers: list[Straggler] = field(default_factory=list)
     open_turn: OpenTurn | None = None
-    open_calls: dict[str, None] = field(default_factory=dict)
-    """Ids of the calls whose `ToolStarted` was told and whose `ToolFinished` was not, in order."""
+    open_calls: dict[str, str] = field(default_factory=dict)
+    """The calls whose `ToolStarted` was told and whose `ToolFinished` was not, in order: id and tool's name."""
+    asked: dict[str, str] = field(default_factory=dict)
+    """Those of them that somebody is asked about, in the same way."""
     place: Checkpoint = Checkpoint.TURN_ENTRY
     """The checkpoint that the run waits at, or passed last: of a whole reply, the row of its request."""
     is_turn_told: bool = False

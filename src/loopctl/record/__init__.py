@@ -22,6 +22,7 @@ from loopctl.record._events import (
 )
 from loopctl.record._reason import CancelReason, Origin, Urgency
 from loopctl.record._run import Outcome, Run, Stop, Turn
+from loopctl.record._status import RunStatus
 
 __all__ = [
     "ApprovalEnded",
@@ -36,6 +37,7 @@ __all__ = [
     "Run",
     "RunEnded",
     "RunStarted",
+    "RunStatus",
     "Stop",
     "StragglerEnded",
     "StragglerRecord",

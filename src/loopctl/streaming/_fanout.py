@@ -181,6 +181,11 @@ class Fanout:
         self.was_cut: bool = False
         """True if a delivery was ended by a cancellation: that is where the run was caught."""
 
+    @property
+    def is_held(self) -> bool:
+        """True while a delivery waits for a slow reader."""
+        return self._space is not None and not self._space.done()
+
     def open(self) -> Reader:
         """Make a new reader, which sees the events from now on; of an ended run it sees `RunEnded`."""
         queue = _Queue(self._token)

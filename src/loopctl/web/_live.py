@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 from loopctl.concurrency import epoch, spawn
 from loopctl.driver import RunHandle
 from loopctl.messages import ToolCall
-from loopctl.record import CancelReason, Run, Urgency
+from loopctl.record import CancelReason, Run, RunStatus, Urgency
 from loopctl.streaming import Reader
 from loopctl.tools import Approval, ToolContext
 from loopctl.web._encode import Encoder
@@ -69,6 +69,11 @@ class LiveRun:
     def cancel(self, reason: CancelReason, urgency: Urgency = Urgency.STOP) -> bool:
         """Cancel the run; False if that changes nothing."""
         return self._handle is not None and self._handle.cancel(reason, urgency=urgency)
+
+    @property
+    def status(self) -> RunStatus | None:
+        """What it is doing; None once it has ended."""
+        return None if self._handle is None else self._handle.status
 
     def join(self) -> None:
         """Count one more stream."""

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 
 from loopctl.messages import message_to_json
-from loopctl.record import Run
+from loopctl.record import Run, RunStatus
 from loopctl.web._answers import ApiError
 from loopctl.web._conversations import Conversations
 from loopctl.web._encode import JsonObject
@@ -147,9 +147,14 @@ def _described(live: LiveRun) -> JsonObject:
         "ended_at": None if live.run is None else live.run.ended_at,
         "input": live.input,
         "pid": os.getpid(),
+        "status": None if live.status is None else _status(live.status, live.names.thread_id),
         "calls": [] if record is None else record["tool_calls"],
         "record": record,
     }
+
+
+def _status(status: RunStatus, thread_id: str) -> JsonObject:
+    return {**status.to_json(), "session_id": thread_id, "pid": os.getpid()}
 
 
 def _latencies(runs: Iterable[Run]) -> JsonObject:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from loopctl.cli._arguments import parse, parsers
-from loopctl.cli._options import CheckOptions, EffectsOptions, Options, Resolution
+from loopctl.cli._options import CancelOptions, CheckOptions, EffectsOptions, Options, PsOptions, Resolution, Server
 from tests.architecture.source import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "cli.md"
@@ -56,6 +56,13 @@ def test_every_option_becomes_data():
         output="events",
         store="s.db",
     )
+    assert parse(["ps", "--json"]) == PsOptions(is_json=True)
+    assert parse(["cancel", "--all"]) == CancelOptions((), is_all=True)
+    server = Server("http://x", "t")
+    assert parse(["ps", "--url", "http://x", "--token-file", "t"]) == PsOptions(server=server)
+    assert parse(["cancel", "a", "--url", "http://x", "--token-file", "t"]) == CancelOptions(("a",), server=server)
+    cancel = ["cancel", "a", "b", "--reason", "why", "--urgency", "drain", "--json"]
+    assert parse(cancel) == CancelOptions(("a", "b"), reason="why", urgency="drain", is_json=True)
     effects = ["effects", "s.db"]
     assert parse(effects) == EffectsOptions("s.db")
     said = parse([*effects, "--done", "k", "--result", "[1]"]).resolution

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loopctl.cli._amount import Amount
-from loopctl.cli._report import _ORIGINS, _WHERE, failure_line, kept_line, stop_line
+from loopctl.cli._report import _ORIGINS, WHERE, failure_line, kept_line, stop_line
 from loopctl.errors import MaxTurnsExceeded
 from loopctl.messages import Usage
 from loopctl.record import CallStatus, CancelReason, Checkpoint, Origin
@@ -122,7 +122,7 @@ def test_sigterm_is_called_by_its_name():
 def test_every_checkpoint_has_its_words_and_its_name(checkpoint):
     line = stop_line(stopped(checkpoint=checkpoint, turns=[turn("a")]))
     assert f"[{checkpoint.name}]" in line
-    assert checkpoint is TOOL or _WHERE[checkpoint] in line
+    assert checkpoint is TOOL or WHERE[checkpoint] in line
 
 
 def test_a_failure_says_what_had_happened_if_anything_had():

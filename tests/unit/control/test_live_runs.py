@@ -79,6 +79,7 @@ def test_a_cancel_between_the_decision_and_the_idle_session_says_what_was_decide
         if isinstance(event, RunEnded):
             [handle] = live.active
             pressed.append(press(handle, WHY, Urgency.STOP))
+            assert live.press(event.run.id, WHY).receipt == Receipt(event.run.id, "already_ended", "completed")
             asking.append(asyncio.create_task(live.cancel(event.run.id, WHY)))
 
     agent = Agent(ScriptedModel("fine"), observers=[ask])
