@@ -145,7 +145,7 @@ def test_a_server_that_was_restarted_says_that_it_does_not_know_the_run(page, mo
     mortal.restart(signal.SIGKILL)
     tab.until_said("The server no longer knows this run")
     assert "effect is unknown" in tab.last.inner_text()
-    assert "completed" not in tab.card.inner_text()
+    assert tab.card.get_attribute("aria-label") == "Tool count: unknown"
     tab.send("hello again")
     tab.until_said("You said: hello again")
     tab.until_ended()
@@ -188,3 +188,22 @@ def test_a_server_that_wants_a_token_is_given_it_once(page):
         assert until(lambda: page.get_by_label("Conversations").get_by_role("link").count()) == 1
     finally:
         site.close()
+
+
+def test_who_scrolls_back_stays_there_and_who_reads_the_end_follows_it(tab):
+    tab.page.set_viewport_size({"width": 360, "height": 640})
+    tab.open().send("story")
+    tab.until_said("fox number 40")
+    scroll = tab.page.locator(".scroll")
+    gap = "scroll => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight"
+    assert scroll.evaluate(gap) < 60
+    scroll.hover()
+    tab.page.mouse.wheel(0, -500)
+    tab.page.get_by_role("button", name="Latest").wait_for()
+    before = scroll.evaluate("scroll => scroll.scrollTop")
+    tab.until_said("fox number 80")
+    assert scroll.evaluate("scroll => scroll.scrollTop") == before
+    tab.page.get_by_role("button", name="Latest").click()
+    tab.stop()
+    assert scroll.evaluate(gap) < 60
+    assert tab.report.is_visible()

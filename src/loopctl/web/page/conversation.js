@@ -36,8 +36,11 @@ export class Conversation {
   #frame = null;
   #told = new Map();
   #isListed = false;
+  #isFollowing = true;
+  #top = 0;
   #notice = h("div", { class: "notice", role: "alert", hidden: true });
   #log = h("div", { class: "log" });
+  #scroll = h("div", { class: "scroll", tabindex: -1, onscroll: () => this.#scrolled() }, this.#log);
   #latest = h("button", { type: "button", class: "latest", hidden: true, onclick: () => this.toEnd() }, icon("down"), "Latest");
   #composer;
   element;
@@ -53,9 +56,11 @@ export class Conversation {
       "section",
       { class: "conversation", "aria-label": "Conversation" },
       h("h2", { class: "unseen" }, "Conversation"),
-      h("div", { class: "scroll", tabindex: -1, onscroll: () => this.#scrolled() }, this.#log),
+      this.#scroll,
       h("div", { class: "dock" }, this.#latest, this.#notice, this.#composer.element),
     );
+    // The box and the notices above it take room from the messages, and give it back.
+    new ResizeObserver(() => this.#settle()).observe(this.#scroll);
     this.#welcome();
   }
 
@@ -256,11 +261,9 @@ export class Conversation {
   }
 
   #draw(run) {
-    const isAtEnd = this.#isAtEnd();
     for (const entry of this.#runs.values()) if (entry.run === run) entry.view.update();
     this.#tell(run);
-    if (isAtEnd) this.toEnd();
-    else this.#scrolled();
+    this.#settle();
   }
 
   #tell(run) {
@@ -354,10 +357,6 @@ export class Conversation {
     if (this.send(text)) this.focus();
   }
 
-  get #scroll() {
-    return this.element.querySelector(".scroll");
-  }
-
   #isAtEnd() {
     const scroll = this.#scroll;
     return scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 60;
@@ -365,11 +364,22 @@ export class Conversation {
 
   /** Show the newest. */
   toEnd() {
-    this.#scroll.scrollTop = this.#scroll.scrollHeight;
-    this.#latest.hidden = true;
+    this.#isFollowing = true;
+    this.#settle();
   }
 
+  /** Something has grown or shrunk: whoever read the newest goes on reading the newest. */
+  #settle() {
+    if (this.#isFollowing) this.#scroll.scrollTop = this.#scroll.scrollHeight;
+    this.#latest.hidden = this.#isAtEnd();
+  }
+
+  /** Who scrolls back wants to read there; who comes to the end again follows it again. */
   #scrolled() {
+    const top = this.#scroll.scrollTop;
+    if (this.#isAtEnd()) this.#isFollowing = true;
+    else if (top < this.#top) this.#isFollowing = false;
+    this.#top = top;
     this.#latest.hidden = this.#isAtEnd();
   }
 }

@@ -85,6 +85,7 @@ export class LiveRun {
   /** Say that nobody can tell how the run ended. */
   lose(outcome = "unknown") {
     this.outcome = outcome;
+    for (const tool of this.tools) if (!isFinal(tool.status)) change(tool, { status: "unknown" });
     this.#close();
   }
 

@@ -9,7 +9,7 @@ import { isFinal } from "./live.js";
 import { CALL, UNDERWAY, callText, duration } from "./words.js";
 
 const MARKS = {
-  completed: "check", failed: "cross", denied: "slash", not_started: "ring", interrupted: "square", abandoned: "square",
+  completed: "check", failed: "cross", denied: "slash", not_started: "ring", interrupted: "square", abandoned: "square", unknown: "question",
   coming: "ring", asking: "question", running: "dot", closing: "ring",
 };
 const LONGEST = 20_000;

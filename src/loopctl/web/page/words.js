@@ -53,7 +53,7 @@ export const UNDERWAY = {
   closing: "closing",
 };
 
-/** A status in one or two words, and the sentence behind it. */
+/** A status in one or two words, and the sentence behind it; the last one is what the page says when nobody can tell. */
 export const CALL = {
   completed: ["completed", ""],
   failed: ["failed", ""],
@@ -61,6 +61,7 @@ export const CALL = {
   interrupted: ["interrupted", "Effect unknown: it was stopped on its way, in good time."],
   abandoned: ["abandoned", "It may still be running, and may still have an effect."],
   not_started: ["not started", "It never ran."],
+  unknown: ["unknown", "Nobody can tell whether it ended, or had its effect."],
 };
 
 export const OUTCOME = {
