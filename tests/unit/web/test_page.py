@@ -34,7 +34,7 @@ def table(name):
 
 
 def test_the_page_tells_of_a_stop_in_the_words_of_the_terminal():
-    assert table("WHERE") == {checkpoint.name: words for checkpoint, words in _report._WHERE.items()}
+    assert table("WHERE") == {checkpoint.name: words for checkpoint, words in _report.WHERE.items()}
     assert set(table("WHERE")) == set(Checkpoint.__members__)
     assert table("ORIGINS") == _report._ORIGINS
     assert table("STATUS") == {status.value: words for status, words in _report._STATUS.items()}
