@@ -7,6 +7,7 @@ nothing of our insides.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,8 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-__all__ = ["ApiError", "JsonResponse", "on_api_error", "on_fault", "on_http_error"]
+__all__ = ["ApiError", "JsonResponse", "on_api_error", "on_fault", "on_http_error", "on_store_error"]
 
+_log = logging.getLogger("loopctl.web")
 _CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
@@ -78,6 +80,16 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     code = _CODES.get(error.status_code, "http_error")
     text = f"{request.method} {request.url.path}: {error.detail}. openapi.json lists what there is"
     return ApiError(error.status_code, code, text, headers=error.headers).response()
+
+
+async def on_store_error(request: Request, error: Exception) -> Response:
+    """Answer that the store cannot be used; where it is and why is for the log.
+
+    Cancellation:
+        Never waits.
+    """
+    _log.warning("%s %s: %s", request.method, request.url.path, error)
+    return ApiError(503, "store", "the store cannot be used; the server's log says why. Try again").response()
 
 
 async def on_fault(request: Request, error: Exception) -> Response:

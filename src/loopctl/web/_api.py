@@ -48,6 +48,11 @@ class Api:
         """Serve *conversations* by *settings*."""
         self.conversations = conversations
         self._records = Records(conversations)
+        if conversations.store is not None:
+            from loopctl.store import Store  # a Python may be without SQLite
+            from loopctl.web._stored import StoredRecords
+
+            self._records = StoredRecords(conversations, Store(conversations.store))
         self._settings = settings
 
     async def start(self, request: Request) -> Response:
@@ -66,9 +71,13 @@ class Api:
         """Stream a run from where the client was.
 
         Cancellation:
-            Never waits.
+            Leaves the question whether there is such a run.
         """
-        live = self._find(request)
+        live = self.conversations.find(*self._named(request))
+        if live is None:
+            told = await self._records.run(*self._named(request))
+            text = f"the events of the run {told['id']} are no longer kept: GET runs/{told['id']} gives its record"
+            raise ApiError(410, "events_missed", text)
         given = request.query_params.get("after", request.headers.get("last-event-id"))
         after = number_of("after", given, 0)
         if after > live.log.last:
@@ -86,8 +95,10 @@ class Api:
         Cancellation:
             Leaves the wait; the run is cancelled.
         """
-        live = self._find(request)
         body = await read_json(request, self._settings.most_bytes)
+        live = self.conversations.find(*self._named(request))
+        if live is None:
+            return _elsewhere(await self._records.run(*self._named(request)))
         urgency = urgency_of(body.get("urgency"))
         message = body.get("reason")
         if message is not None and not isinstance(message, str):
@@ -139,8 +150,7 @@ class Api:
         Cancellation:
             Leaves the question.
         """
-        run_id = check_id("the run's id", request.path_params["run_id"])
-        return JsonResponse(await self._records.run(self._owner(request), run_id))
+        return JsonResponse(await self._records.run(*self._named(request)))
 
     async def sessions(self, request: Request) -> Response:
         """List conversations.
@@ -195,13 +205,28 @@ class Api:
             raise ApiError(401, "unauthorized", "it is not known who asks: sign in, then ask again")
         return owner
 
+    def _named(self, request: Request) -> tuple[str, str]:
+        """Whose run is meant, and which."""
+        return self._owner(request), check_id("the run's id", request.path_params["run_id"])
+
     def _find(self, request: Request) -> LiveRun:
-        owner = self._owner(request)
-        run_id = check_id("the run's id", request.path_params["run_id"])
+        owner, run_id = self._named(request)
         live = self.conversations.find(owner, run_id)
         if live is None:
             raise no_run(run_id)
         return live
+
+
+def _elsewhere(told: JsonObject) -> Response:
+    """Answer the cancel of a run that is not one of this process."""
+    more = {"run_id": told["id"], "outcome": told["outcome"], "run": told["record"]}
+    if told["outcome"] == "running":
+        text = (
+            f"the run {told['id']} goes on in another process, {told['pid']}: loopctl cancel on that machine stops it"
+        )
+        raise ApiError(409, "runs_elsewhere", text, more={**more, "state": "unknown"})
+    text = f"the run {told['id']} had ended before the cancel came: it is {told['outcome']}"
+    raise ApiError(409, "already_ended", text, more={**more, "state": "already_ended"})
 
 
 def _answer(live: LiveRun, receipt: Receipt) -> Response:

@@ -13,8 +13,8 @@ from starlette.routing import Route
 
 from loopctl.concurrency import check_count
 from loopctl.driver import Agent
-from loopctl.errors import UsageError
-from loopctl.web._answers import ApiError, on_api_error, on_fault, on_http_error
+from loopctl.errors import StoreError, UsageError
+from loopctl.web._answers import ApiError, on_api_error, on_fault, on_http_error, on_store_error
 from loopctl.web._api import Api, Owner, Settings
 from loopctl.web._conversations import Conversations
 from loopctl.web._endpoints import endpoints, routes
@@ -105,7 +105,12 @@ def create_app(  # noqa: PLR0913 - what a product may want to set
     app = WebApp(
         routes=made,
         middleware=[Middleware(Guard, token=token, has_owners=owner is not None, hosts=hosts, origins=tuple(origins))],
-        exception_handlers={ApiError: on_api_error, HTTPException: on_http_error, Exception: on_fault},
+        exception_handlers={
+            ApiError: on_api_error,
+            HTTPException: on_http_error,
+            StoreError: on_store_error,
+            Exception: on_fault,
+        },
         lifespan=lifespan,
     )
     app._conversations = conversations

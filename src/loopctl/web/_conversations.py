@@ -23,13 +23,15 @@ from loopctl.record import CancelReason, Urgency
 from loopctl.web._answers import ApiError
 from loopctl.web._live import CURRENT, LiveRun, Policy, RunNames
 
-__all__ = ["Conversations"]
+__all__ = ["Conversations", "name_of"]
 
 _KEPT_RUNS = 500
 """Ended runs that are remembered; more are in the store."""
 _KEPT_LOGS = 32
 """Of them, those that can still be read again event by event."""
 _KEPT_SESSIONS = 1000
+_OPEN_SESSIONS = 64
+"""The same where there is a store: what is closed is read again when it is needed, and free for other processes."""
 _SHUTDOWN = CancelReason("shutdown", "the server is shutting down", "http")
 _RETRY = {"retry-after": "1"}
 
@@ -145,13 +147,21 @@ class Conversations:
         session = self._sessions.get(key)
         if session is None:
             await self._make_room()
-            name = f"{names.owner}/{names.thread_id}" if names.owner else names.thread_id
+            name = name_of(names.owner, names.thread_id)
             session = self._sessions.setdefault(key, self.agent.session(store=self.store, id=name))
         self._sessions.move_to_end(key)
+        await self._open(session, names.thread_id)
         return session
 
+    async def _open(self, session: Session, thread_id: str) -> None:
+        try:
+            await session.open()
+        except SessionBusy:
+            text = f"the conversation {thread_id} is open in another process: close it there, or take another name"
+            raise ApiError(409, "session_busy", text) from None
+
     async def _make_room(self) -> None:
-        while len(self._sessions) >= _KEPT_SESSIONS:
+        while len(self._sessions) >= (_KEPT_SESSIONS if self.store is None else _OPEN_SESSIONS):
             idle = next((key for key in self._sessions if self.active_in(*key) is None), None)
             if idle is None:
                 return
@@ -167,6 +177,11 @@ class Conversations:
             key = (oldest.names.owner, oldest.names.run_id)
             if self._by_client.get(key) is oldest:
                 del self._by_client[key]
+
+
+def name_of(owner: str, thread_id: str) -> str:
+    """Give our name of the conversation that *owner* calls *thread_id*, in which there is no slash."""
+    return f"{owner}/{thread_id}" if owner else thread_id
 
 
 def _run_id(live: LiveRun) -> dict[str, str]:

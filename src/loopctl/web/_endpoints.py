@@ -31,9 +31,9 @@ _ERRORS = {
     415: "The body is not said to be JSON.",
     421: "The server does not answer to this host.",
     429: "Too many runs go on; see Retry-After.",
-    503: "The server is shutting down.",
+    503: "The server is shutting down, or its store cannot be used.",
 }
-_ALWAYS = (401, 403, 421)
+_ALWAYS = (401, 403, 421, 503)
 _BODY = (400, 408, 413, 415)
 
 

@@ -9,13 +9,13 @@ import os
 from collections.abc import Iterable
 
 from loopctl.messages import message_to_json
-from loopctl.record import Run, RunStatus
+from loopctl.record import Run
 from loopctl.web._answers import ApiError
 from loopctl.web._conversations import Conversations
 from loopctl.web._encode import JsonObject
 from loopctl.web._live import LiveRun
 
-__all__ = ["Records"]
+__all__ = ["Records", "latencies_of", "no_run", "no_session", "public", "status_of"]
 
 _TITLE = 80
 
@@ -97,7 +97,7 @@ class Records:
                 runs = [_described(live) for live in self._runs_in(owner, thread_id)]
                 messages = [message_to_json(message) for message in session.history]
                 return {**self._session(owner, thread_id), "messages": messages, "run_list": runs}
-        raise ApiError(404, "unknown_session", f"there is no conversation {thread_id}: POST /runs begins one")
+        raise no_session(thread_id)
 
     async def latencies(self, owner: str) -> JsonObject:
         """Give how long the stops of *owner* took, by the checkpoint that caught them.
@@ -105,7 +105,8 @@ class Records:
         Cancellation:
             Leaves the question.
         """
-        return _latencies(live.run for live in self._conversations.runs_of(owner) if live.run is not None)
+        ended = (live.run for live in self._conversations.runs_of(owner) if live.run is not None)
+        return latencies_of((run.stop.checkpoint.name, run.stop.latency) for run in ended if run.stop is not None)
 
     def _session(self, owner: str, thread_id: str) -> JsonObject:
         runs = self._runs_in(owner, thread_id)
@@ -125,6 +126,19 @@ class Records:
 def no_run(run_id: str) -> ApiError:
     """Say that there is no such run, or that it is another's, which is the same."""
     return ApiError(404, "unknown_run", f"there is no run {run_id}: GET runs lists those that there are")
+
+
+def no_session(thread_id: str) -> ApiError:
+    """Say that there is no such conversation, or that it is another's."""
+    return ApiError(404, "unknown_session", f"there is no conversation {thread_id}: POST runs begins one")
+
+
+def latencies_of(stops: Iterable[tuple[str, float]]) -> JsonObject:
+    """Tell of *stops*: where each was caught, and how long it took."""
+    found: dict[str, list[float]] = {}
+    for checkpoint, seconds in stops:
+        found.setdefault(checkpoint, []).append(seconds)
+    return {"checkpoints": found, "count": sum(map(len, found.values()))}
 
 
 def public(run: Run, thread_id: str) -> JsonObject:
@@ -147,21 +161,14 @@ def _described(live: LiveRun) -> JsonObject:
         "ended_at": None if live.run is None else live.run.ended_at,
         "input": live.input,
         "pid": os.getpid(),
-        "status": None if live.status is None else _status(live.status, live.names.thread_id),
+        "status": status_of(live),
         "calls": [] if record is None else record["tool_calls"],
         "record": record,
     }
 
 
-def _status(status: RunStatus, thread_id: str) -> JsonObject:
-    return {**status.to_json(), "session_id": thread_id, "pid": os.getpid()}
-
-
-def _latencies(runs: Iterable[Run]) -> JsonObject:
-    found: dict[str, list[float]] = {}
-    count = 0
-    for run in runs:
-        if run.stop is not None:
-            found.setdefault(run.stop.checkpoint.name, []).append(run.stop.latency)
-            count += 1
-    return {"checkpoints": found, "count": count}
+def status_of(live: LiveRun | None) -> JsonObject | None:
+    """Say what a run does; None if it has ended, or is not one of this process."""
+    if live is None or live.status is None:
+        return None
+    return {**live.status.to_json(), "session_id": live.names.thread_id, "pid": os.getpid()}
