@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 FROM_NODE = (
+    "@ag-ui/client@1.0.0",
     "acpx@0.19.1",
     "@modelcontextprotocol/sdk@1.32.2",  # the protocol of 2025
     "@modelcontextprotocol/client@2.4.0",  # that of 2026
