@@ -122,7 +122,7 @@ class Api:
         if answer not in {"allow", "deny"}:
             raise ApiError(400, "bad_answer", "answer is allow or deny")
         question = live.questions[call_id]
-        if question is None or question.done():
+        if question.done():
             raise ApiError(409, "not_asked", f"nobody asks about the call {call_id} any more")
         question.set_result(answer == "allow")
         return JsonResponse({"call_id": call_id, "answer": answer})

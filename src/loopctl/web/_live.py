@@ -55,8 +55,8 @@ class LiveRun:
         self.run: Run | None = None
         """The record, once it has ended and everything of it stands in the log."""
         self.log: RunLog = RunLog(most_events)
-        self.questions: dict[str, asyncio.Future[bool] | None] = {}
-        """What was asked, by the call's id; None once it is over."""
+        self.questions: dict[str, asyncio.Future[bool]] = {}
+        """What was asked, by the call's id; done once it was answered or withdrawn."""
         self._streams = 0
 
     def begin(self, handle: RunHandle) -> None:
@@ -93,10 +93,7 @@ class LiveRun:
         """
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.questions[call.id] = answer
-        try:
-            return await answer
-        finally:
-            self.questions[call.id] = None
+        return await answer
 
     async def _read(self, reader: Reader) -> None:
         encoder = Encoder(self.names.thread_id, self.names.run_id)

@@ -10,7 +10,7 @@ import time
 import httpx2
 import pytest
 
-from loopctl import Agent, ToolContext, tool
+from loopctl import Agent, CancelReason, RunConfig, ToolContext, tool
 from loopctl.testing import ScriptedModel, call, say, stall
 from tests.integration.web.served import PATIENCE, Served, body, served, until
 
@@ -162,3 +162,34 @@ def test_a_client_that_goes_before_the_stream_has_begun_is_missed_too():
             hasty.sendall(REQUEST)
         until(lambda: server.client.get("/runs").json()["runs"])
         assert reason_of(server, "r")["origin"] == "disconnect"
+
+
+def test_the_end_of_the_server_waits_for_no_work_that_may_finish():
+    release = threading.Event()
+
+    @tool(on_cancel="finish", finish_within=600)
+    def book() -> str:
+        """Book."""
+        release.wait()
+        return "booked"
+
+    agent = Agent(ScriptedModel(call("book")), [book], config=RunConfig(grace=1.0))
+    with served(agent) as server, server.run() as stream:
+        stream.until("loopctl.ToolStarted")
+        server.signal.cancel(CancelReason("shutdown", "the end"))
+        until(lambda: is_closing(server))
+        events = stream.rest()
+    release.set()
+    assert events[-1]["outcome"] == {"type": "cancelled"}
+    assert events[-2]["value"]["run"]["stop"]["reason"]["origin"] == "shutdown"
+    assert [one["name"] for one in events[-2]["value"]["run"]["stragglers"]] == ["book"]
+
+
+def is_closing(server: Served) -> bool:
+    """True if it says that it takes no more runs, in both ways."""
+    ready = server.client.get("/readyz")
+    if ready.status_code == 200:
+        return False
+    refused = server.client.post("/runs", json=body(thread="other", run="r2"))
+    assert (ready.status_code, refused.status_code, refused.headers["retry-after"]) == (503, 503, "1")
+    return True
