@@ -22,7 +22,9 @@ from tests.integration.mcp.places import PEERS, Peer
 __all__ = ["SdkClient", "served_http", "stdio_command"]
 
 _PROGRAM = Path(__file__).with_name("mcp_client.cjs")
-_TOOLS = ",".join(f"mcp_served:{name}" for name in ("add", "slow", "plain", "steps", "fail", "held", "lasting"))
+_TOOLS = ",".join(
+    f"mcp_served:{name}" for name in ("add", "slow", "plain", "steps", "fail", "held", "lasting", "flood")
+)
 
 
 def stdio_command(*options: str) -> list[str]:
@@ -67,6 +69,7 @@ class SdkClient:
             *(clients / "bin/node", _PROGRAM, clients, era, *server),
             env=_environment(peer),
             stdin=subprocess.PIPE,
+            limit=2**22,
             stdout=subprocess.PIPE,
         )
         client = cls(process)
@@ -108,7 +111,7 @@ class SdkClient:
     async def _read(self) -> dict[str, Any] | None:
         assert self.process.stdout is not None
         line = await self.process.stdout.readline()
-        return json.loads(line) if line else None
+        return json.loads(line) if line.endswith(b"\n") else None  # or it was killed in the middle of one
 
     async def _listen(self) -> None:
         while (said := await self._read()) is not None:

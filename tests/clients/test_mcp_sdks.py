@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
+import signal
 
 import pytest
 
 from tests.clients.sdk import SdkClient, served_http, stdio_command
-from tests.integration.mcp.places import Peer
+from tests.integration.mcp.places import Peer, is_alive
 
 ERAS = pytest.mark.parametrize("era", ["old", "new"])
 PLACES = pytest.mark.parametrize("place", ["stdio", "http"])
@@ -139,7 +141,7 @@ def test_progress_keeps_a_call_from_its_clients_timeout(clients, peer):
 def test_errors_are_what_the_protocol_wants(clients, peer, era, place):
     async def main(target):
         async with SdkClient.connect(clients, era, peer, *target) as client:
-            assert client.tools == ["add", "slow", "plain", "steps", "fail", "held", "lasting"]
+            assert client.tools == ["add", "slow", "plain", "steps", "fail", "held", "lasting", "flood"]
             unknown = await client.call("nothing")
             unfit = await client.call("add", a="x", b=2)
             failed = await client.call("fail")
@@ -193,5 +195,47 @@ def test_a_client_that_goes_on_stdio_has_cancelled_all_its_calls(clients, peer, 
             client.process.kill()
             await peer.until_logged("cancelled x")
             await peer.until_logged("told y")
+
+    asyncio.run(main())
+
+
+@ERAS
+def test_a_client_that_reads_nothing_any_more_holds_up_neither_another_nor_the_servers_end(clients, peer, era):
+    async def main(url):
+        async with (
+            SdkClient.connect(clients, era, peer, url) as stuck,
+            SdkClient.connect(clients, era, peer, url) as other,
+        ):
+            stuck.begin("flood", "flood")
+            other.begin("x", "plain", name="x")
+            await peer.until(lambda: logged(peer, "begun") == 2 and stuck.progress["flood"])
+            stuck.process.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(1.5)  # until the buffers between the two are full
+            for _ in range(20):
+                assert "result" in await other.call("add", a=1, b=2)
+            other.abort("x")
+            await peer.until_logged("told x")
+            assert not logged(peer, "cancelled flood")
+            stuck.process.kill()
+            if era == "new":
+                await peer.until_logged("cancelled flood")
+
+    with served_http(peer) as url:
+        asyncio.run(main(url))
+    assert logged(peer, "cancelled flood")
+
+
+@ERAS
+def test_a_client_on_stdio_that_reads_nothing_any_more_can_still_end_its_server(clients, peer, era):
+    async def main():
+        async with SdkClient.connect(clients, era, peer, *stdio_command()) as client:
+            client.begin("flood", "flood")
+            await peer.until(lambda: client.progress["flood"])
+            client.process.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(1.5)
+            os.kill(peer.pids()[-1], signal.SIGTERM)
+            await peer.until_logged("cancelled flood")
+            await peer.until(lambda: not is_alive(peer.pids()[-1]))
+            client.process.kill()
 
     asyncio.run(main())

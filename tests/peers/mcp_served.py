@@ -83,6 +83,19 @@ async def lasting(beats: int, seconds: float, ctx: ToolContext) -> str:
 
 
 @tool
+async def flood(ctx: ToolContext) -> str:
+    """Tell of progress at length, for ever."""
+    log("begun flood")
+    try:
+        while True:
+            ctx.progress("x" * 200_000)
+            await asyncio.sleep(0.01)
+    except asyncio.CancelledError:
+        log("cancelled flood")
+        raise
+
+
+@tool
 def fail() -> str:
     """Fail."""
     raise ValueError("the disk is full")
