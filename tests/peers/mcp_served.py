@@ -96,6 +96,12 @@ async def flood(ctx: ToolContext) -> str:
 
 
 @tool
+def big() -> str:
+    """Give a lot."""
+    return "x" * 1_000_000
+
+
+@tool
 def fail() -> str:
     """Fail."""
     raise ValueError("the disk is full")

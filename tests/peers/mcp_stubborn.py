@@ -3,7 +3,7 @@
 `python tests/peers/mcp_stubborn.py MODE`; every message that it gets is written into the file `MCP_LOG` names.
 
 - mute: answers nothing at all. deaf: the same, survives TERM and the end of its input, and has a child that does too.
-- clinging: survives TERM and the end of its input.
+- silent: closes its output at the first call and lives on. clinging: survives TERM and the end of its input.
 - loud: `work` ignores a cancel, tells progress all the way and answers late; `flood` never stops telling.
 - endless: writes a line without an end. fickle: `work` takes something else from the first call on, and `flood` goes.
 """
@@ -85,6 +85,8 @@ def answer(request: dict[str, Any]) -> None:
             say(id=request["id"], result={"tools": TOOLS})
         case "tools/call" if MODE == "fickle":
             change(request)
+        case "tools/call" if MODE == "silent":
+            os.close(1)
         case "tools/call" if MODE == "endless":
             while True:
                 sys.stdout.write("x" * 65536)

@@ -81,6 +81,11 @@ class Feed:
         self._is_waiting = False
         os.set_blocking(descriptor, False)
 
+    @property
+    def backlog(self) -> int:
+        """Bytes that the other side has not taken yet."""
+        return len(self._data)
+
     def write(self, data: bytes) -> None:
         """Write *data* after what is not yet written. What nobody reads any more is dropped."""
         if self._descriptor >= 0:

@@ -92,8 +92,10 @@ class ProcessWork:
         Args:
             command: Run once.
             grace: Seconds that it has once it is pressed; it is killed at 80 % of them.
-            on_output: Called on the loop for each portion of output. If it raises, the command is stopped.
-            on_message: Makes the standard input of the command a socket: called for each portion that comes from it.
+            on_output: Called on the loop for each portion of output, and with `b""` where it ends, which may be while
+                the command runs. If it raises, the command is stopped.
+            on_message: Makes the standard input of the command a socket: called for each portion that comes from it,
+                and with `b""` at its end.
             is_fed: Keeps the standard input of the command open for `send`, until `end_input`.
         """
         self.can_unwind: bool = True
@@ -204,7 +206,7 @@ class ProcessWork:
         self._guard(functools.partial(self._on_output, stream), portion)
 
     def _guard(self, tell: Callable[[bytes], object], portion: bytes) -> None:
-        if not portion or self._error is not None:
+        if self._error is not None:
             return
         try:
             tell(portion)

@@ -137,6 +137,17 @@ def test_a_server_that_writes_without_an_end_is_stopped_and_told_of(peer):
     asyncio.run(main())
 
 
+def test_a_server_that_closes_its_output_and_lives_on_is_told_of_and_ended(peer):
+    async def main():
+        async with peer.bad("silent", timeout=3600) as client:
+            for said in ("closed its output.*in the middle of the call", "closed its output.*the call was not made"):
+                with pytest.raises(ToolError, match=said):
+                    await call(client, "work")
+                await peer.until(lambda: not any(map(is_alive, peer.pids())))
+
+    asyncio.run(main())
+
+
 def test_a_server_that_changes_its_tools_is_told_of_when_they_are_called(peer):
     async def main():
         async with peer.bad("fickle") as client:

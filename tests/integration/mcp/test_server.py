@@ -88,6 +88,27 @@ def test_a_clients_cancel_stops_that_call_and_no_other(peer, way):
     assert any("the client cancelled the call" in line for line in peer.lines())
 
 
+@pytest.mark.parametrize("way", ["http", "http legacy"])
+def test_a_cancel_of_one_client_reaches_no_call_of_another_with_the_same_id(peer, way):
+    async def main(one):
+        other = Client(one.server, mode=one.mode)
+        async with one, other:
+            calls = [
+                asyncio.ensure_future(each.call_tool("slow", {"name": name}))
+                for each, name in ((one, "1"), (other, "2"))
+            ]
+            await peer.until(lambda: {"begun 1", "begun 2"} <= {*peer.lines()})
+            calls[0].cancel()
+            await peer.until_logged("cancelled 1")
+            assert (await other.call_tool("add", {"a": 1, "b": 2})).content[0].text == "3"
+            assert "cancelled 2" not in peer.lines()
+            calls[1].cancel()
+            await asyncio.wait(calls)
+
+    with served(peer, way) as client:
+        asyncio.run(main(client))
+
+
 @WAYS
 def test_what_is_known_of_a_tool_is_told_and_its_results_errors_and_progress_too(peer, way):
     async def main(client):

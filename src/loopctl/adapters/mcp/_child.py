@@ -33,6 +33,8 @@ _GRACE = 1.0
 """Seconds from TERM to the end; KILL comes at 80 % of them."""
 _POLITE = 2.0
 """Seconds that it gets to end by itself once its standard input is closed."""
+_MOMENT = 0.3
+"""Seconds from the end of its output to its own, if it is ending; else it is mute, and of no use."""
 _WORDS = 2000
 """Bytes of its standard error that are kept."""
 
@@ -46,10 +48,12 @@ class Child:
         self._words = b""
         self._stop = CancelSignal()
         self._ending: Ending | None = None
+        self._is_mute = False
+        self._is_leaving = False
         self._incoming = Incoming(self._hold)
         self._work = ProcessWork(command, _GRACE, self._take, is_fed=True)
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done once the process has ended."""
+        """Done once the process has ended, or says nothing more."""
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[tuple[Incoming, Outgoing]]:
@@ -67,6 +71,7 @@ class Child:
             yield self._incoming, Outgoing(self._work.send)
             is_polite = True
         finally:
+            self._is_leaving = True
             self._incoming.close()
             try:
                 if is_polite:
@@ -78,6 +83,8 @@ class Child:
 
     def why(self) -> str:
         """Say how it ended; empty if it has not."""
+        if self._is_mute:
+            return "closed its output"
         if self._ending is None:
             return ""
         match self._ending.error, self._ending.value:
@@ -105,10 +112,19 @@ class Child:
             raise ending.host_error
 
     def _take(self, stream: OutputStream, portion: bytes) -> None:
-        if stream == "stdout":
+        if stream == "stdout" and not portion:
+            asyncio.get_running_loop().call_later(_MOMENT, self._end_mute)
+        elif stream == "stdout":
             self._incoming.take(portion)
         else:
             self._words = (self._words + portion)[-_WORDS:]
+
+    def _end_mute(self) -> None:
+        if self._ending is None and not self._is_leaving:
+            self._is_mute = True
+            self._incoming.end()
+            _resolve(self.ended)
+            self._stop.cancel()
 
     def _hold(self, is_held: bool) -> None:  # noqa: FBT001 - a callback
         self._work.hold_output("stdout", is_held=is_held)

@@ -13,7 +13,7 @@ from types import TracebackType
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
 
 from loopctl.concurrency import breathe
 
@@ -23,6 +23,8 @@ _HIGH, _LOW = 256, 64
 """Lines that wait to be taken, at which reading stops and goes on."""
 _LONGEST = 64 * 1024 * 1024
 """Bytes of one message."""
+_SLOW = 1024 * 1024
+"""Bytes that the other side has not taken, from which on it is told no news, only answers."""
 
 
 class Incoming:
@@ -141,9 +143,10 @@ class Incoming:
 class Outgoing:
     """What is said to the server."""
 
-    def __init__(self, write: Callable[[bytes], None]) -> None:
-        """Write by *write*, which never waits."""
+    def __init__(self, write: Callable[[bytes], None], backlog: Callable[[], int] = lambda: 0) -> None:
+        """Write by *write*, which never waits; *backlog* counts the bytes that were not taken yet."""
         self._write = write
+        self._backlog = backlog
         self._is_closed = False
 
     async def send(self, item: SessionMessage, /) -> None:
@@ -157,6 +160,8 @@ class Outgoing:
         """
         if self._is_closed:
             raise anyio.ClosedResourceError
+        if isinstance(item.message, JSONRPCNotification) and self._backlog() > _SLOW:
+            return
         self._write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
 
     async def aclose(self) -> None:
