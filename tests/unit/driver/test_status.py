@@ -19,6 +19,7 @@ async def wait() -> str:
 @tool(approval=True)
 async def pay() -> str:
     """Pay."""
+    await asyncio.sleep(5)
     return "paid"
 
 
@@ -60,6 +61,8 @@ def test_a_run_is_seen_at_its_checkpoint_with_its_turn_and_its_tools() -> None:
 def test_a_question_a_retry_and_a_whole_reply_are_told_apart() -> None:
     asked = seen(Agent(ScriptedModel(call("pay", {})), [pay], approve=yes), 1)
     assert (asked.checkpoint, asked.tools) == (Checkpoint.APPROVAL, ("pay",))
+    allowed = seen(Agent(ScriptedModel(call("pay", {})), [pay], approve=yes), 7)
+    assert (allowed.checkpoint, allowed.tools) == (Checkpoint.TOOL_CALL, ("pay",))
     busy = ModelError("busy", status=429, retryable=True, retry_after=20)
     waiting = seen(Agent(ScriptedModel(fail(busy), "fine")), 1)
     assert waiting.checkpoint is Checkpoint.STREAM_WAIT
@@ -88,10 +91,10 @@ def test_who_listens_for_the_end_is_told_once_when_the_session_is_idle_and_at_on
     async def main() -> None:
         session = agent.session()
         handle = session.start("a")
+        handle.on_end(lambda _: 1 / 0)
         handle.on_end(told.append)
         following: list[RunHandle] = []
         handle.on_end(lambda _: following.append(session.start("b")))
-        handle.on_end(lambda _: 1 / 0)
         run = await handle
         assert told == [run]
         handle.on_end(told.append)
@@ -119,6 +122,7 @@ def test_a_run_that_is_being_stopped_says_why() -> None:
         await asyncio.sleep(1)
         assert not handle.is_stopping
         handle.cancel(why)
+        assert handle.status.blocked_at == "", "the loop has had no turn yet, and is not blocked"
         await asyncio.sleep(0.1)
         assert handle.is_stopping
         status = handle.status
