@@ -201,7 +201,7 @@ class _Line:
             _Silent: There is no answer in time, or none that can be understood.
         """
         try:
-            return await _within(_PATIENCE, self._ask(question), unless)
+            return await _within(_PATIENCE, self._ask_twice(question), unless)
         except (ConnectionRefusedError, FileNotFoundError) as error:
             self._door.folder.remove(self._door.name)
             raise _Dead from error
@@ -224,6 +224,14 @@ class _Line:
     def close(self) -> None:
         if self._writer is not None:
             self._writer.transport.abort()
+
+    async def _ask_twice(self, question: Question) -> Answer:
+        """Ask, and once more if it hangs up without a word: it may have been about to end, and is gone now."""
+        try:
+            return await self._ask(question)
+        except (ConnectionResetError, BrokenPipeError):
+            self.close()
+            return await self._ask(question)
 
     async def _ask(self, question: Question) -> Answer:
         peer = await self._connect()

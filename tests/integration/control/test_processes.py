@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -117,3 +118,47 @@ def test_whoever_is_asked_and_dies_before_the_end_has_cancelled_all_the_same(soc
         run_id = process.stdout.readline().strip()
         time.sleep(0.3)
         assert loopctl.run(main(process, run_id)) == Receipt(run_id, "cancelling")
+
+
+MANY = """
+import asyncio, json, sys
+import loopctl
+from loopctl import Agent, control
+from loopctl.testing import ScriptedModel, pause, say
+
+async def main():
+    agent = Agent(ScriptedModel([say("Once"), pause(0.004), say("!")], repeat=True))
+    async with control.listen(agent):
+        for _ in range(150):
+            handle = agent.session().start("a")
+            print(handle.id, flush=True)
+            print(json.dumps((await handle).to_json()), flush=True)
+            await asyncio.sleep(0.004)
+        await asyncio.to_thread(sys.stdin.read)  # what has gone knows nothing
+
+loopctl.run(main())
+"""
+
+
+def test_cancels_from_outside_that_race_with_the_end_equal_the_records(sockets):
+    """A hundred and fifty runs of another process, each cancelled a little later than the one before."""
+
+    async def ask(process):
+        states = []
+        for number in range(150):
+            run_id = process.stdout.readline().strip()
+            time.sleep(number % 30 * 0.0004)
+            receipt = await control.cancel(run_id, WHY)
+            record = json.loads(process.stdout.readline())
+            assert receipt.outcome == record["outcome"]
+            assert (receipt.state == "ended") == (record["outcome"] == "cancelled")
+            if receipt.stop is not None:
+                assert receipt.stop.to_json() == record["stop"]
+                assert receipt.stop.reason == WHY
+            states.append(receipt.state)
+        return states
+
+    with subprocess.Popen([sys.executable, "-c", MANY], stdin=-1, stdout=-1, text=True) as process:
+        states = loopctl.run(ask(process))
+        process.stdin.close()
+    assert set(states) == {"ended", "already_ended"}, "nothing raced"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -228,9 +229,11 @@ def test_another_thread_with_a_loop_of_its_own_gets_the_same_receipt() -> None:
     asyncio.run(main())
 
 
-def test_cancels_that_race_with_the_end_have_receipts_that_equal_the_records() -> None:
-    """From another thread, at instants all over the last steps of a run."""
-    count = 300
+@pytest.mark.parametrize("has_store", [False, True])
+def test_cancels_that_race_with_the_end_have_receipts_that_equal_the_records(tmp_path: Path, has_store: bool) -> None:
+    """From another thread, at instants all over the last steps of a run; a store writes between two of them."""
+    count = 100 if has_store else 300
+    store = tmp_path / "store.db" if has_store else None
     agent = Agent(ScriptedModel("fine", repeat=True))
     live = LiveRuns(agent)
     receipts: dict[str, Receipt] = {}
@@ -245,18 +248,19 @@ def test_cancels_that_race_with_the_end_have_receipts_that_equal_the_records() -
                 continue
             run_id = ids[seen]
             for _ in range(seen % 40):
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001 if has_store else 0)
             receipts[run_id] = await live.cancel(run_id, WHY, wait=30)
             seen += 1
 
     async def main() -> None:
         thread = threading.Thread(target=lambda: loopctl.run(watch()))
         thread.start()
-        session = agent.session()
+        session = agent.session(store=store)
         for _ in range(count):
             handle = session.start("a")
             ids.append(handle.id)
             await handle
+        await session.aclose()
         is_over.set()
         await asyncio.to_thread(thread.join)
         for run in session.runs:
