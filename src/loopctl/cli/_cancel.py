@@ -96,8 +96,9 @@ def said(receipt: Receipt) -> str:
         case "ended":
             return "stopped"
         case "cancelling":
-            where = f": the event loop is blocked at {receipt.blocked_at}" if receipt.blocked_at else ""
-            return f"told to stop, and has not ended yet{where}. --urgency abandon waits for nothing"
+            blocked = f": the event loop is blocked at {receipt.blocked_at}"
+            next_move = blocked if receipt.blocked_at else ". --urgency abandon waits for nothing"
+            return f"told to stop, and has not ended yet{next_move}"
         case "already_ended":
             return f"had ended before: {receipt.outcome or 'its record is being written'}"
         case "unknown":

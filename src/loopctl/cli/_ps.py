@@ -6,7 +6,9 @@ Rules: stdout carries the runs and nothing else, stderr who did not answer; the 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable
 
 from loopctl.cli._events import json_line
@@ -52,7 +54,11 @@ async def ps(options: PsOptions) -> int:
     if not runs and not silent:
         notes.line("No runs.", "dim")
     for line in table(runs, epoch()):
-        out.row(line)
+        is_more = line.startswith(" ")
+        if is_more and out.is_terminal:
+            out.line(wrapped(line, shutil.get_terminal_size().columns), "dim")
+        else:
+            out.row(line)
     for process in silent:
         notes.tell(f"loopctl: {silence_line(process)}", "yellow")
     return FAILED if silent else COMPLETED
@@ -77,6 +83,12 @@ def _more(run: RunStatus) -> list[str]:
     if run.blocked_at:
         lines.append(f"the event loop is blocked at {run.blocked_at}")
     return lines
+
+
+def wrapped(line: str, columns: int) -> str:
+    """Break *line* between words, each part as far from the left as the first."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.fill(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def place_of(run: RunStatus) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from loopctl import CancelReason, Checkpoint, UsageError
 from loopctl.cli._cancel import resolve, said
-from loopctl.cli._ps import age_of, place_of, short_ids, table
+from loopctl.cli._ps import age_of, place_of, short_ids, table, wrapped
 from loopctl.cli._report import stop_line
 from loopctl.control import Receipt
 from loopctl.record import RunStatus, Stop
@@ -37,6 +37,10 @@ def test_the_table_fits_in_80_columns_and_reads_well():
     assert lines[6] == "              the event loop is blocked at tools.py:12"
     assert all(len(line) <= 80 for line in lines)
     assert table([], 0.0) == []
+
+
+def test_what_does_not_fit_is_broken_and_stays_in_its_column():
+    assert wrapped("   one two three", 12) == "   one two\n   three"
 
 
 def test_what_a_run_does_is_said_with_the_names_of_its_tools():
