@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from loopctl import control
 from tests.integration.acp.editor import TOOLS, editor, final_of, text_of
 from tests.peers.openai_server import OpenAIServer, calls, endless, error, text
 
@@ -42,6 +43,24 @@ def test_a_cancel_ends_a_streamed_reply_and_the_next_prompt_is_a_fresh_one():
             assert text_of(client).endswith("fresh")
             said = [message["content"] for message in server.bodies[-1]["messages"] if message["role"] == "user"]
             assert said == ["go", "again"]
+
+    with OpenAIServer([endless(), text("fresh")]) as server:
+        asyncio.run(main(server))
+
+
+def test_a_prompt_can_be_stopped_from_another_process_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPCTL_CONTROL_DIR", str(tmp_path / "sockets"))
+
+    async def main(server):
+        async with editor(server) as client:
+            session = await client.begin()
+            prompt = asyncio.create_task(client.prompt(session))
+            await client.until(lambda: "token" in text_of(client))
+            [run] = await control.list_runs()
+            assert (run.command, run.pid) == ("loopctl acp", client.process.pid)
+            assert (await control.cancel(run.id)).state == "ended"
+            assert await prompt == "cancelled"
+            assert await client.prompt(session, "again") == "end_turn"
 
     with OpenAIServer([endless(), text("fresh")]) as server:
         asyncio.run(main(server))

@@ -28,6 +28,8 @@ def test_a_servers_run_is_listed_and_stopped_and_the_receipt_is_that_of_the_reco
         assert (run["id"], run["pid"], run["command"]) == (run_id, process.pid, url)
         assert (run["checkpoint"], run["session_id"], run["model"]) == ("STREAM_EVENT", "t", "openai:test")
         assert f"{run_id[:12]}  running" in loopctl("ps", "--url", url).stdout
+        here = json.loads(loopctl("ps", "--json").stdout)["runs"]
+        assert [run["command"] for run in here if run["id"] == run_id] == ["loopctl serve"]
         done = loopctl("cancel", "--url", url, run_id[4:10], "--reason", "too long", "--json")
         record = stream.rest()[-2]["value"]["run"]
         receipt = json.loads(done.stdout)
