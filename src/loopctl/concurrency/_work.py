@@ -205,7 +205,8 @@ class ThreadWork:
             name: The thread's name.
             can_unwind: True if the function can notice a cancel by itself, and so deserves the grace.
             token: What may stop it; a function that fires it itself has noticed.
-            lane: Where it is done, if not on a thread of its own; that is done also if it is given up.
+            lane: Where it is done, if not on a thread of its own; what has its turn there after it was pressed or
+                given up is not begun.
         """
         self.turns: int = TURNS
         self._lane = lane
@@ -296,6 +297,7 @@ class ThreadWork:
     def abandon(self) -> Straggler:
         self._release()
         self._straggler = Straggler("thread", self._started, self._place)
+        self.interrupt()  # in its lane it need not be begun any more
         return self._straggler
 
     def _place(self) -> tuple[CodeType, int] | None:

@@ -117,6 +117,8 @@ class Execution:
         self.started_at: float = epoch()
         self.started: float = monotonic()
         self.run: Run | None = None
+        self.is_decided: bool = False
+        """True once it is fixed how it ended; with a store that is a while before it is known."""
         journal = session._journal
         self.keeper: Keeper | None = None if journal is None else Keeper(self, journal)
         self._waiters: set[asyncio.Future[None]] = set()
@@ -344,6 +346,7 @@ class Execution:
     def _decide(self, ended: Ended | None, error: BaseException | None) -> tuple[Run, tuple[Event, ...]]:
         self.watchdogs.stop()
         self.handover.stop()
+        self.is_decided = True
         return finalize(self, ended, error)
 
     def _conclude(self, run: Run, closings: tuple[Event, ...]) -> None:

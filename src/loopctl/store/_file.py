@@ -1,8 +1,8 @@
 """The SQLite file of a store: made on first use, never mistaken for somebody else's.
 
-Rules: a connection lives for one transaction, so that none crosses a fork and none has to be closed by anybody; a
-transaction takes the write lock before it reads, so that two callers never both find a key missing; it is on disk when
-it returns (write-ahead log, synchronous=FULL).
+Rules: a connection lives for one transaction, so that none crosses a fork and none has to be closed by anybody (but
+see `SharedFile`); a transaction takes the write lock before it reads, so that two callers never both find a key
+missing; it is on disk when it returns (write-ahead log, synchronous=FULL).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -92,20 +92,29 @@ class StoreFile:
                     raise StoreError(f"the store {self.path} has been locked for {patience:g} s by another") from error
             threading.Event().wait(_PAUSE)  # some locks are refused without a wait
 
-    def _open(self) -> closing[sqlite3.Connection]:
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection for one transaction."""
+        with closing(self._connect()) as connection:
+            self._set_up(connection)
+            yield connection
+
+    def _connect(self) -> sqlite3.Connection:
         if not self.path.parent.is_dir():
             raise StoreError(f"the store {self.path} cannot be made: there is no folder {self.path.parent}")
         address = f"file:{quote(os.fsencode(self.path))}?mode=rwc"
-        return closing(sqlite3.connect(address, timeout=_TRY, isolation_level=None, uri=True))
+        return sqlite3.connect(address, timeout=_TRY, isolation_level=None, uri=True, check_same_thread=False)
+
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN")  # one view of it: another process may be making it
+        self._version(connection)
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode = WAL")
+        for setting in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON"):
+            connection.execute(f"PRAGMA {setting}")
 
     def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._open() as connection:
-            connection.execute("BEGIN")  # one view of it: another process may be making it
-            self._version(connection)
-            connection.execute("COMMIT")
-            connection.execute("PRAGMA journal_mode = WAL")
-            for setting in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON"):
-                connection.execute(f"PRAGMA {setting}")
+        with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             # What is left open by an exception is rolled back when the connection closes.
             if (version := self._version(connection)) < VERSION:  # another process may have been quicker
@@ -115,7 +124,7 @@ class StoreFile:
             return result
 
     def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._open() as connection:
+        with closing(self._connect()) as connection:
             connection.execute("BEGIN")
             return work(connection)
 

@@ -1,7 +1,7 @@
 """The writing side of one session: what is to be written is owed until it is on disk, and written in its order.
 
-Rules: all of it is done on the one thread of the file; a write that failed is owed on, and done with the next one; the
-session is claimed while it is open, so that no other process goes on with it.
+Rules: a write that failed is owed on, and done with the next one; the session is claimed while it is open, so that no
+other process goes on with it.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import logging
 import os
 import sqlite3
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from loopctl.cancel import CancelSignal, CancelToken
-from loopctl.concurrency import Ending, FinishGrace, Grace, Lane, Patience, ThreadWork, describe, epoch, supervise
+from loopctl.concurrency import Ending, FinishGrace, Grace, Patience, ThreadWork, describe, epoch, supervise
 from loopctl.errors import SessionBusy, StoreError, UsageError
 from loopctl.messages import Message, find_problems
 from loopctl.record import Checkpoint, Run, ToolCallRecord, Turn, Urgency
 from loopctl.store._claims import Claim, hold, is_held
-from loopctl.store._file import StoreFile
+from loopctl.store._shared import Debt, SharedFile
 from loopctl.store._stored import interrupted_run
 from loopctl.store._tables import (
     SessionRow,
@@ -55,7 +56,6 @@ _PATIENT, _LAST, _BRIEF = 30.0, 4.5, 0.0
 """Seconds for which others may lock the file: while a run begins; when it has ended; when nobody waits."""
 
 _Step: TypeAlias = Callable[[sqlite3.Connection], object]
-_lanes: weakref.WeakValueDictionary[str, Lane] = weakref.WeakValueDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +86,17 @@ class Journal:
         Raises:
             UsageError: *path* is not the path of a file.
         """
-        self._file = StoreFile(path)
+        self._file = SharedFile.of(path)
         self._session_id = session_id
         self._model = model
         self._keep_runs = keep_runs
-        self._lane = _lane_of(self._file)
-        self._owed: list[_Step] = []
+        self._lane = self._file.lane
+        self._unopened: list[Debt] = []
+        """What is owed since before it was open."""
         self._claim: Claim | None = None
         self._taken: Claim | None = None
         """What is being taken."""
+        self._dropped: weakref.finalize[[Claim, SharedFile], Journal] | None = None
         self._was_open = False
         self.given: tuple[Message, ...] = ()
         """The history that the session was made with."""
@@ -121,8 +123,8 @@ class Journal:
         Cancellation:
             The checkpoint `SETUP`.
         """
-        step = functools.partial(self._start, run_id, started_at, input)
-        work = self._work(functools.partial(self._write, step, token, _PATIENT))
+        debt = self._owe(functools.partial(self._start, run_id, started_at, input))
+        work = self._work(functools.partial(self._pay, debt, token, _PATIENT))
         return await supervise(work, token, grace=grace, at=Checkpoint.SETUP)
 
     async def begin_call(self, run_id: str, call: ToolCallRecord, token: CancelToken, grace: Grace) -> Ending:
@@ -131,8 +133,8 @@ class Journal:
         Cancellation:
             The checkpoint `TOOL_CALL`.
         """
-        step = functools.partial(write_call, run_id=run_id, call=call)
-        work = self._work(functools.partial(self._try, step, token, _LAST))
+        debt = self._owe(functools.partial(write_call, run_id=run_id, call=call))
+        work = self._work(functools.partial(self._try, debt, token, _LAST))
         return await supervise(work, token, grace=grace, at=Checkpoint.TOOL_CALL)
 
     async def end_run(
@@ -153,12 +155,12 @@ class Journal:
             Waits for the end of it, at most 5 s; an error of the host is in the ending.
         """
         if not self.is_open:
-            self.note_end(run, messages)  # an opening that was given up may yet succeed
+            self.note_end(run, messages)
             return None, None
-        step = self._ended(run, messages)
+        debt = self._owe(self._ended(run, messages))
         if not has_begun:
-            return None, await self._finish(functools.partial(self._try, step, None, _BRIEF), _SHORTLY)
-        ending = await self._finish(functools.partial(self._write, step, None, _LAST))
+            return None, await self._finish(functools.partial(self._try, debt, None, _BRIEF), _SHORTLY)
+        ending = await self._finish(functools.partial(self._pay, debt, None, _LAST))
         if ending.straggler is not None:
             text = f"the store {self._file.path} did not take it within {_WITHIN:g} s; it is written when that can be"
             return StoreError(f"{run.id} ended ({run.outcome}), and is not stored: {text}"), ending
@@ -222,8 +224,10 @@ class Journal:
         assert self._taken is not None
         self.kept = self.kept or kept
         self._claim, self._was_open = self._taken, True
-        weakref.finalize(self, self._claim.let_go).atexit = False  # the lock falls with the process
-        self._flush_quietly()
+        self._gather()
+        self._file.enter()
+        self._dropped = weakref.finalize(self, _leave, self._claim, self._file)
+        self._dropped.atexit = False  # the lock falls with the process
 
     def _take(self, connection: sqlite3.Connection) -> Kept:
         self._let_go()  # of a try that was rolled back
@@ -282,57 +286,56 @@ class Journal:
 
         return step
 
-    def _write(self, step: _Step, token: CancelToken | None, patience: float) -> None:
-        self._owed.append(step)
-        self._flush(token, patience)
+    def _owe(self, step: _Step) -> Debt:
+        debt = Debt(step)
+        (self._file.debts if self._was_open else self._unopened).append(debt)
+        return debt
 
-    def _flush(self, token: CancelToken | None, patience: float) -> None:
-        """Write what is owed, in its order."""
-        steps = tuple(self._owed)
-        if not steps or not self._was_open:
-            return
-        self._file.transact(lambda connection: self._do(steps, connection), functools.partial(_check, token), patience)
-        del self._owed[: len(steps)]
+    def _pay(self, debt: Debt, token: CancelToken | None, patience: float) -> None:
+        """Write all that is owed to the file.
 
-    def _do(self, steps: Iterable[_Step], connection: sqlite3.Connection) -> None:
-        for step in steps:
-            try:
-                step(connection)
-            except (TypeError, ValueError, RecursionError, RuntimeError) as error:
-                self._owed.remove(step)  # it would fail again, and all that follows with it
-                raise StoreError(f"what is to be written has no JSON form: {describe(error)}") from error
+        Raises:
+            StoreError: *debt* is not written.
+        """
+        self._gather()
+        self._file.pay(functools.partial(_check, token), patience)
+        if debt.error is not None:
+            raise debt.error
 
-    def _try(self, step: _Step, token: CancelToken | None, patience: float) -> None:
+    def _gather(self) -> None:
+        while self._unopened:
+            self._file.debts.append(self._unopened.pop(0))
+
+    def _try(self, debt: Debt, token: CancelToken | None, patience: float) -> None:
         try:
-            self._write(step, token, patience)
+            self._pay(debt, token, patience)
         except StoreError as error:
             _log.warning("a record of %s is not stored yet, and is written with the next: %s", self._session_id, error)
 
     def _post(self, step: _Step) -> None:
-        try:
-            self._lane.do(functools.partial(self._try, step, None, _BRIEF))
-        except RuntimeError:  # the system has no thread for us
-            self._owed.append(step)
-
-    def _flush_quietly(self) -> None:
-        try:
-            self._flush(None, _BRIEF)
-        except StoreError as error:
-            _log.warning("what %s owes to its store is not written yet: %s", self._session_id, error)
+        debt = self._owe(step)
+        if self._was_open:
+            with suppress(RuntimeError):  # the system has no thread for us
+                self._lane.do(functools.partial(self._try, debt, None, _BRIEF))
 
     def _close(self) -> None:
         try:
-            self._flush(None, _LAST)
+            self._gather()
+            self._file.pay(functools.partial(_check, None), _LAST)
         except StoreError as error:
             _log.warning("%s is closed, and its last records are not stored: %s", self._session_id, error)
         finally:
             claim, self._claim = self._claim, None
-            if claim is not None:
+            if claim is not None and self._dropped is not None and self._dropped.detach() is not None:
                 claim.let_go()
+                self._file.leave()
 
 
-def _lane_of(file: StoreFile) -> Lane:
-    return _lanes.setdefault(str(file.path), Lane("loopctl store"))
+def _leave(claim: Claim, file: SharedFile) -> None:
+    """Let go of what a session held that was dropped without being closed."""
+    claim.let_go()
+    with suppress(RuntimeError):  # the system has no thread for us
+        file.lane.do(file.leave)
 
 
 def _said(error: BaseException) -> str:

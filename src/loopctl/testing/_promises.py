@@ -188,7 +188,8 @@ def _the_checkpoint_fits(stopped: Stopped) -> Iterator[str]:
     calls = run.turns[-1].reply.tool_calls if run.turns and run.turns[-1].is_whole else ()
     if at in _OF_CALLS and not calls:
         yield f"it was caught at {at.name}, but no call was to be made"
-    if at in _OF_REQUESTS and not run.turns:
+    is_stored = stopped.session._journal is not None  # its store is set up before the first turn
+    if at in _OF_REQUESTS and not run.turns and not (is_stored and at is Checkpoint.SETUP):
         yield f"it was caught at {at.name}, but no turn had begun"
     begun = [record for record in run.tool_calls if record.status is not CallStatus.NOT_STARTED]
     if at in _OF_REQUESTS and {call.id for call in calls} & {record.id for record in begun}:

@@ -164,7 +164,8 @@ class Stopped:
     def _tally(self) -> Tally:
         watch = self._watch
         now = self._loop.time() if watch.ended_at is None else watch.ended_at
-        is_over = bool(self.session.runs)
+        active = self.session._active
+        is_over = bool(self.session.runs) or (active is not None and active.is_decided)
         return Tally(now, watch.requests, watch.starts, len(watch.events), self.session.agent.chain, is_over)
 
     async def _play(self) -> None:
