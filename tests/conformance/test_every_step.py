@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 
 from loopctl.testing import Scenario, cancel_everywhere
-from tests.conformance.scenarios import calls, layers, misbehaving, models, observed
+from tests.conformance.scenarios import calls, layers, misbehaving, models, observed, stored
 
 pytestmark = pytest.mark.timeout(240)  # some hundred runs each: seconds, but not on a machine that is busy
 
 SCENARIOS = {
     str(scenario): scenario
-    for scenario in (*models.SCENARIOS, *calls.SCENARIOS, *layers.SCENARIOS, *observed.SCENARIOS)
+    for scenario in (*models.SCENARIOS, *calls.SCENARIOS, *layers.SCENARIOS, *observed.SCENARIOS, *stored.SCENARIOS)
 }
 MISBEHAVING = {str(scenario): scenario for scenario in misbehaving.SCENARIOS}
 

@@ -119,8 +119,7 @@ class Execution:
         self.run: Run | None = None
         self.is_decided: bool = False
         """True once it is fixed how it ended; with a store that is a while before it is known."""
-        journal = session._journal
-        self.keeper: Keeper | None = None if journal is None else Keeper(self, journal)
+        self.keeper: Keeper | None = Keeper.of(self)
         self._waiters: set[asyncio.Future[None]] = set()
         self._listeners: list[Callable[[Run], object]] = []
         self._task: asyncio.Task[None] | None = None

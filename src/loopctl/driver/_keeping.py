@@ -37,6 +37,12 @@ class Keeper:
         self._journal = journal
         self._has_begun = False
 
+    @classmethod
+    def of(cls, run: Execution) -> Keeper | None:
+        """Give the one of *run*; None if its session has no store."""
+        journal = run.session._journal
+        return None if journal is None else cls(run, journal)
+
     async def begin_run(self) -> Ended | None:
         """Open the session if it is not, and write that the run begins.
 

@@ -233,10 +233,9 @@ class Journal:
         self._let_go()  # of a try that was rolled back
         found = read_session(connection, self._session_id)
         if found is not None and is_held(self._file.holders, found.claim):
-            where = "this process already" if found.pid == os.getpid() else f"process {found.pid}"
-            raise SessionBusy(
-                f"{self._session_id} is open in {where} (pid {found.pid}): close it there, or end that process"
-            )
+            is_here = found.pid == os.getpid()
+            where = f"this process ({found.pid}) already" if is_here else f"process {found.pid}"
+            raise SessionBusy(f"{self._session_id} is open in {where}: close it there, or end that process")
         self._taken = hold(self._file.holders, CancelSignal().token)
         now = epoch()
         row = SessionRow(self._session_id, now, now, self._model, "", self._taken.number, os.getpid())

@@ -12,7 +12,7 @@ from loopctl.store import Store
 from loopctl.testing import Scenario, Stopped, call, say
 from tests.conformance.scenarios.tools import PLAIN, THEN, telling, the_record_is_true
 
-__all__ = ["SCENARIOS", "stored"]
+__all__ = ["SCENARIOS", "session_in", "stored"]
 
 _folders: list[tempfile.TemporaryDirectory[str]] = []
 _numbers = itertools.count()
@@ -21,7 +21,8 @@ _numbers = itertools.count()
 def _path() -> Path:
     """Give the path of a store that is not there yet; those before it go, because there are thousands of them."""
     if not _folders:
-        _folders.append(tempfile.TemporaryDirectory(prefix="loopctl-stored-"))
+        memory = Path("/dev/shm")
+        _folders.append(tempfile.TemporaryDirectory(prefix="loopctl-stored-", dir=memory if memory.is_dir() else None))
     folder = Path(_folders[0].name)
     for old in folder.iterdir():
         shutil.rmtree(old)
@@ -32,9 +33,14 @@ def _path() -> Path:
 
 def stored() -> Session:
     """Call two tools, then answer."""
+    return session_in(_path())
+
+
+def session_in(path: Path) -> Session:
+    """Give the session that is kept in a store, anew."""
     replies = [[say("let me"), call("note", {"name": "1"}), call("deaf", {"name": "2"})], "done"]
     agent = Agent(telling(*replies), PLAIN, config=RunConfig(grace=3))
-    return agent.session(store=_path(), id="kept")
+    return agent.session(store=path, id="kept")
 
 
 def the_store_says_the_same(stopped: Stopped) -> None:

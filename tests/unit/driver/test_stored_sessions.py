@@ -274,7 +274,7 @@ def test_a_session_is_open_in_one_place_and_the_other_is_told_where(path):
         first = agent_of("Yes.", "Again.").session(store=path, id="a")
         await first.run("one")
         second = agent_of("No.").session(store=path, id="a")
-        with pytest.raises(SessionBusy, match=rf"a is open in this process already \(pid {os.getpid()}\)"):
+        with pytest.raises(SessionBusy, match=rf"a is open in this process \({os.getpid()}\) already"):
             await second.open()
         with pytest.raises(SessionBusy) as caught:
             await second.run("two")
