@@ -13,6 +13,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import NoReturn
 
+from loopctl.cli import _words as words
 from loopctl.cli._options import (
     AnyOptions,
     CancelOptions,
@@ -22,79 +23,15 @@ from loopctl.cli._options import (
     Options,
     PsOptions,
     Resolution,
+    RunsOptions,
     ServeOptions,
     Server,
+    SessionsOptions,
     Shape,
 )
 from loopctl.cli._values import address, count, grace, json_value, port, seconds
 
 __all__ = ["parse", "parsers"]
-
-_MODELS = """\
-models:
-  local                 a small model on this machine, no key needed (extra: local)
-  local:/path/m.gguf    any model that llama.cpp runs
-  openai:NAME           OpenAI, with OPENAI_API_KEY
-  ollama:NAME           Ollama on this machine, or at OLLAMA_HOST
-  NAME                  with --base-url: what that server calls it
-
-Without --model: openai:gpt-5.2 if OPENAI_API_KEY is set, else local."""
-
-_CHAT = """\
-Talk to a model. Ctrl-C stops a reply and brings the prompt back; pressed again,
-it waits for nothing more; a third time, it leaves. Ctrl-D at the prompt leaves.
-/help lists the rest."""
-
-_RUN = """\
-Run once: the reply goes to stdout, everything else to stderr. Ctrl-C stops it."""
-
-_SERVE = """\
-Serve a page for chats with the agent, and the HTTP API under it, until Ctrl-C or SIGTERM:
-then what runs is stopped, and said so. On this machine only, unless there is a token."""
-
-_ACP = """\
-Be an agent in an editor, by the Agent Client Protocol on stdin and stdout: the editor
-starts this command, asks you before calls that need a yes, and stops what runs."""
-
-_EFFECTS = """\
-Show the effects in a store that were begun and never recorded as done, or say what
-became of one. ctx.once in a tool raises EffectUnknown for them until then."""
-
-_PS = """\
-Show the runs that go on in your processes on this machine: those of loopctl, and of every
-program that listens (loopctl.control.listen)."""
-
-_CANCEL = """\
-Stop runs, in whatever of your processes on this machine they are, and say what that did.
-The beginning of an id is enough, if no other run has it. loopctl ps lists them."""
-
-_CANCEL_NOTES = """\
-exit codes, of several runs the largest:
-  0 stopped, and ended      1 told to stop, not ended yet      2 called wrongly
-  3 had ended before        4 no such run"""
-
-_CHECK = """\
-Find out whether a tool is safe to abandon: it is run once as a whole, then stopped at
-each of its awaits and killed at each of its lines, each time in a fresh folder and in
-a process of its own. Told is what that leaves half-done or open, with the line."""
-
-_CHECK_NOTES = """\
-exit codes:
-  0 safe to abandon      1 something was found      2 it cannot be checked
-
-Paths in the input should be relative: only the fresh folder is looked at. Reach no real
-service: the tool runs dozens of times."""
-
-_MCP = """\
-Serve tools and agents to clients of the Model Context Protocol: to the one on stdin
-and stdout, or over HTTP. A client's cancel stops the call. Ctrl-C and SIGTERM end the
-server."""
-
-_CODES = """\
-exit codes:
-  0 completed      1 failed, or out of turns      2 called wrongly
-  124 deadline     130 stopped by Ctrl-C or by another     143 stopped by SIGTERM"""
-
 
 _HINTS = {
     "INPUT": " (what to ask, in quotes; - reads it from stdin)",
@@ -103,6 +40,9 @@ _HINTS = {
     "TOOL": " (what to check, as module:function)",
 }
 """What is said more of what is missing, by its name in the help."""
+
+
+_OUTCOMES = ("running", "completed", "cancelled", "max_turns", "failed", "interrupted")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -130,7 +70,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     every = "{" + ",".join(_COMMANDS) + "}"
     main = _Parser(
         prog="loopctl",
-        usage=f"loopctl [--version] {every} ...",
+        usage="loopctl [--version] COMMAND ...",
         description="Run a model with tools, and stop it at any instant, cleanly.",
         formatter_class=form,
     )
@@ -200,6 +140,25 @@ def _add_effects(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--result", metavar="JSON", type=json_value, help="what it gave, for --done (null)")
 
 
+def _add_runs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", metavar="show", nargs="?", choices=["show"], help="tell all of one run")
+    parser.add_argument("run", metavar="ID", nargs="?", help="its id, or the beginning of it")
+    parser.add_argument("--session", metavar="NAME", help="only the runs of this session")
+    parser.add_argument("--outcome", choices=_OUTCOMES, metavar="WORD", help=f"only these: {', '.join(_OUTCOMES)}")
+    _add_listing(parser, "runs")
+
+
+def _add_listing(parser: argparse.ArgumentParser, what: str = "sessions") -> None:
+    parser.add_argument("--store", metavar="FILE", help="the store; see below")
+    parser.add_argument("--limit", metavar="N", type=count, default=20, help=f"{what}, at most (20)")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def _add_chat(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--session", metavar="NAME", help="begin, or go on with, the session of this name in the store")
+    _add_agent(parser)
+
+
 def _add_agent(parser: argparse.ArgumentParser, *, has_own_folder: bool = False) -> None:
     parser.add_argument("--model", metavar="NAME", help="what answers; see below")
     parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible server, up to its /v1")
@@ -217,7 +176,7 @@ def _add_agent(parser: argparse.ArgumentParser, *, has_own_folder: bool = False)
     parser.add_argument("--yes", action="store_true", help="ask nobody: every call may run")
     parser.add_argument("--max-turns", metavar="N", type=count, help="model requests per run, at most (50)")
     parser.add_argument("--deadline", metavar="S", type=seconds, help="seconds for each run, then it is stopped")
-    parser.add_argument("--store", metavar="FILE", help="where tools record what they do once; see loopctl effects")
+    parser.add_argument("--store", metavar="FILE", help="keep the session, and what tools do once, in FILE")
     parser.add_argument("--no-stream", action="store_true", help="ask for whole replies")
 
 
@@ -260,7 +219,18 @@ def _read_agent(found: argparse.Namespace, _: argparse.ArgumentParser) -> Option
         input=getattr(found, "input", ""),
         output=_output(found),
         store=found.store,
+        session=getattr(found, "session", None),
     )
+
+
+def _read_runs(found: argparse.Namespace, parser: argparse.ArgumentParser) -> RunsOptions:
+    if (found.action is None) != (found.run is None):
+        parser.error("show goes with the ID of a run")
+    return RunsOptions(found.run, found.store, found.session, found.outcome, found.limit, found.json)
+
+
+def _read_sessions(found: argparse.Namespace, _: argparse.ArgumentParser) -> SessionsOptions:
+    return SessionsOptions(found.store, found.limit, found.json)
 
 
 def _read_serve(found: argparse.Namespace, parser: argparse.ArgumentParser) -> ServeOptions:
@@ -342,29 +312,49 @@ def _output(found: argparse.Namespace) -> Shape:
 
 
 _COMMANDS = {
-    "chat": _Command("talk to a model at the terminal", "[options]", _CHAT, _add_agent, _read_agent, _MODELS),
+    "chat": _Command("talk to a model at the terminal", "[options]", words.CHAT, _add_chat, _read_agent, words.MODELS),
     "run": _Command(
-        "run once, for scripts", '[options] "what to ask"', _RUN, _add_run, _read_agent, f"{_CODES}\n\n{_MODELS}"
+        "run once, for scripts",
+        '[options] "what to ask"',
+        words.RUN,
+        _add_run,
+        _read_agent,
+        f"{words.CODES}\n\n{words.MODELS}",
     ),
-    "serve": _Command("serve a page and its HTTP API", "[options]", _SERVE, _add_serve, _read_serve, _MODELS),
-    "ps": _Command("show the runs that go on", "[options]", _PS, _add_ps, _read_ps),
-    "cancel": _Command("stop runs by their id", "[options] RUN ...", _CANCEL, _add_cancel, _read_cancel, _CANCEL_NOTES),
+    "serve": _Command("serve a page and its HTTP API", "[options]", words.SERVE, _add_serve, _read_serve, words.MODELS),
+    "ps": _Command("show the runs that go on", "[options]", words.PS, _add_ps, _read_ps),
+    "cancel": _Command(
+        "stop runs by their id", "[options] RUN ...", words.CANCEL, _add_cancel, _read_cancel, words.CANCEL_NOTES
+    ),
     "check": _Command(
         "find out whether a tool is safe to abandon",
         "[options] module:function",
-        _CHECK,
+        words.CHECK,
         _add_check,
         _read_check,
-        _CHECK_NOTES,
+        words.CHECK_NOTES,
     ),
-    "mcp": _Command("serve tools to MCP clients", "serve [options] module:function,...", _MCP, _add_mcp, _read_mcp),
+    "mcp": _Command(
+        "serve tools to MCP clients", "serve [options] module:function,...", words.MCP, _add_mcp, _read_mcp
+    ),
     "acp": _Command(
-        "be an agent in an editor", "[options]", _ACP, partial(_add_agent, has_own_folder=True), _read_agent, _MODELS
+        "be an agent in an editor",
+        "[options]",
+        words.ACP,
+        partial(_add_agent, has_own_folder=True),
+        _read_agent,
+        words.MODELS,
+    ),
+    "runs": _Command(
+        "the runs in a store, and how they ended", "[show ID] [options]", words.RUNS, _add_runs, _read_runs, words.STORE
+    ),
+    "sessions": _Command(
+        "the sessions in a store", "[options]", words.SESSIONS, _add_listing, _read_sessions, words.STORE
     ),
     "effects": _Command(
         "what tools began and nobody knows the end of",
         "FILE [--done KEY [--result JSON] | --not-done KEY]",
-        _EFFECTS,
+        words.EFFECTS,
         _add_effects,
         _read_effects,
     ),

@@ -21,9 +21,9 @@ from loopctl.cli._exit import COMPLETED, INTERRUPTED, TERMINATED, code_of
 from loopctl.cli._presses import LeaveWarning, Presses
 from loopctl.cli._prompt import Prompt, PromptInterrupted, make_prompt
 from loopctl.cli._render import Renderer
-from loopctl.cli._report import failure_line, late_line, stop_line
+from loopctl.cli._report import failure_line, late_line, one_line, stop_line
 from loopctl.cli._screen import Screen
-from loopctl.cli._setup import is_still_busy, make_ready
+from loopctl.cli._setup import is_still_busy, make_ready, open_session
 from loopctl.cli._stopping import Stopping
 from loopctl.cli._terminal import keeping_typed
 from loopctl.concurrency import Straggler, monotonic
@@ -83,6 +83,11 @@ class Chat:
         # A script reads replies on stdout, and nothing about us.
         screen = self._screen if sys.stdin.isatty() else Screen(sys.stderr, os.environ)
         is_loaded_here = hasattr(model, "prepare")
+        try:
+            await open_session(self._session, self._presses)
+        except Cancelled as stop:
+            screen.line("stopped while the session was being opened", "yellow")
+            return TERMINATED if stop.reason.origin == "shutdown" else INTERRUPTED
         started = monotonic()
         if is_loaded_here:
             screen.show(f"⋯ loading {model.name} (Ctrl-C leaves)")
@@ -95,7 +100,18 @@ class Chat:
         screen.line(f"loopctl {version('loopctl-py')} · {model.name}{loaded}", "bold")
         if sys.stdin.isatty():
             screen.line("Ctrl-C stops a reply, Ctrl-D at the prompt leaves, /help lists the rest.", "dim")
+        self._tell_what_was(screen)
         return COMPLETED
+
+    def _tell_what_was(self, screen: Screen) -> None:
+        """Say where a session goes on that comes from a store."""
+        session = self._session
+        if not session.runs:
+            return
+        count = len(session.history)
+        screen.line(f"{session.id} goes on: {count} message{'' if count == 1 else 's'}, /history shows them", "dim")
+        if session.runs[-1].outcome == "interrupted":
+            screen.tell(f"The last run was interrupted: its process ended. {_HINT}", "yellow", indent="  ")
 
     async def talk(self) -> int:
         """Take messages until the end.
@@ -198,6 +214,8 @@ class Chat:
             screen.fresh()
             notes = Screen(sys.stderr, os.environ)
             notes.tell(f"loopctl: {failure_line(run, shown)}", "red")
+        if run.store_error is not None:
+            Screen(sys.stderr, os.environ).tell(f"loopctl: {one_line(str(run.store_error))}", "red")
         screen.fresh()
         self._hint(run, shown)
 

@@ -41,7 +41,7 @@ def code_of(run: Run) -> int:
     """Give the exit code that tells how *run* ended."""
     if run.stop is not None:
         return code_of_reason(run.stop.reason)
-    return COMPLETED if run.outcome == "completed" else FAILED
+    return COMPLETED if run.outcome == "completed" and run.store_error is None else FAILED
 
 
 def code_of_reason(reason: CancelReason) -> int:

@@ -21,7 +21,6 @@ from loopctl.cli._acp import acp
 from loopctl.cli._agent import make_agent
 from loopctl.cli._arguments import parse
 from loopctl.cli._chat import chat
-from loopctl.cli._effects import effects
 from loopctl.cli._exit import FAILED, INTERRUPTED, TERMINATED, USAGE, leave, silence
 from loopctl.cli._listening import listening
 from loopctl.cli._options import (
@@ -32,7 +31,9 @@ from loopctl.cli._options import (
     McpOptions,
     Options,
     PsOptions,
+    RunsOptions,
     ServeOptions,
+    SessionsOptions,
 )
 from loopctl.cli._presses import Presses
 from loopctl.cli._report import one_line
@@ -83,8 +84,8 @@ def _guarded(options: AnyOptions, presses: Presses) -> tuple[int, bool]:
 def _perform(options: AnyOptions, presses: Presses) -> tuple[int, bool]:
     _check_open(sys.stdout, "stdout")
     match options:
-        case EffectsOptions():
-            return effects(options), False
+        case EffectsOptions() | RunsOptions() | SessionsOptions():
+            return _look_into(options), False
         case CheckOptions():
             return _check(options), False
         case McpOptions():
@@ -123,6 +124,27 @@ def _ask_others(options: PsOptions | CancelOptions) -> int:
     return run(ps(options) if isinstance(options, PsOptions) else cancel_runs(options))
 
 
+def _look_into(options: EffectsOptions | RunsOptions | SessionsOptions) -> int:
+    from loopctl.cli._effects import effects  # a Python may be without SQLite
+    from loopctl.cli._runs import runs, sessions
+
+    match options:
+        case EffectsOptions():
+            return effects(options)
+        case RunsOptions():
+            return runs(options)
+        case SessionsOptions():
+            return sessions(options)
+
+
+def _session(agent: Agent, options: Options) -> Session:
+    if options.store is not None or options.session is None:
+        return agent.session(store=options.store, id=options.session)
+    from loopctl.cli._runs import made_default_store
+
+    return agent.session(store=made_default_store(), id=options.session)
+
+
 def _check(options: CheckOptions) -> int:
     from loopctl.cli._check import check  # the test kit is nothing for those who chat
 
@@ -154,7 +176,7 @@ def _check_open(stream: TextIO | None, name: str) -> None:
 async def _main(
     agent: Agent, options: Options, presses: Presses, perform: Callable[[Session], Awaitable[int]]
 ) -> tuple[int, bool]:
-    session = agent.session(store=options.store)
+    session = _session(agent, options)
     try:
         async with served_tools(options.servers, presses) as served:
             agent.tools = ToolRegistry((*agent.tools.values(), *served))
@@ -164,6 +186,8 @@ async def _main(
         print(f"loopctl: stopped while an MCP server was being connected: {stop.reason.message}", file=sys.stderr)
         code = TERMINATED if stop.reason.origin == "shutdown" else INTERRUPTED
     finally:
+        if options.store is not None or options.session is not None:
+            await session.aclose()  # what is not stored yet is written
         await agent.aclose()
     return code, _has_loose_ends(session)
 

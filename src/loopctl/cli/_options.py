@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from loopctl.store import StoredOutcome
 
 __all__ = [
     "AnyOptions",
@@ -14,8 +17,10 @@ __all__ = [
     "Options",
     "PsOptions",
     "Resolution",
+    "RunsOptions",
     "ServeOptions",
     "Server",
+    "SessionsOptions",
     "Shape",
 ]
 
@@ -49,6 +54,8 @@ class Options:
     output: Shape = "text"
     store: str | None = None
     """The file for what outlives the process."""
+    session: str | None = None
+    """The name of the session in it, for `chat`; None begins another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,4 +143,36 @@ class CancelOptions:
     server: Server | None = None
 
 
-AnyOptions: TypeAlias = Options | ServeOptions | CheckOptions | McpOptions | EffectsOptions | PsOptions | CancelOptions
+@dataclass(frozen=True, slots=True)
+class RunsOptions:
+    """Of `runs`."""
+
+    run: str | None = None
+    """The id of one run, or its beginning; None lists them."""
+    store: str | None = None
+    session: str | None = None
+    outcome: StoredOutcome | None = None
+    limit: int = 20
+    is_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsOptions:
+    """Of `sessions`."""
+
+    store: str | None = None
+    limit: int = 20
+    is_json: bool = False
+
+
+AnyOptions: TypeAlias = (
+    Options
+    | ServeOptions
+    | CheckOptions
+    | McpOptions
+    | EffectsOptions
+    | PsOptions
+    | CancelOptions
+    | RunsOptions
+    | SessionsOptions
+)

@@ -37,7 +37,7 @@ WHERE = {
     Checkpoint.PIPELINE: "in a layer around a call",
     Checkpoint.APPROVAL: "while waiting for approval",
     Checkpoint.DELIVERY: "while the reply was being shown",
-    Checkpoint.SETUP: "while the model was starting",
+    Checkpoint.SETUP: "while the model was starting",  # or the store: before the first turn
 }
 _SIGNALS = {"SIGINT": "Ctrl-C", "SIGTERM": "SIGTERM"}
 _ORIGINS = {
@@ -59,7 +59,12 @@ _STATUS = {
     CallStatus.ABANDONED: "abandoned (may still have an effect)",
     CallStatus.NOT_STARTED: "not started",
 }
-_ENDED = {"cancelled": "it was stopped", "failed": "it failed", "max_turns": "it ran out of turns"}
+_ENDED = {
+    "cancelled": "it was stopped",
+    "failed": "it failed",
+    "max_turns": "it ran out of turns",
+    "interrupted": "the program ended",
+}
 _CLOSED_WITH_CAUSE = frozenset({CallStatus.NOT_STARTED, CallStatus.INTERRUPTED, CallStatus.ABANDONED})
 """Calls whose closing tells the model how the run ended."""
 _NAMED = 4
@@ -157,6 +162,8 @@ def _cause(reason: CancelReason) -> str:
 def _place(run: Run, stop: Stop) -> str:
     if stop.checkpoint is Checkpoint.TOOL_CALL:
         return _place_of_tool(run)
+    if stop.checkpoint is Checkpoint.SETUP and not run.turns:
+        return "while its store was being opened"
     if stop.checkpoint is Checkpoint.STREAM_EVENT and not _has_begun(run):
         return "while waiting for the reply"
     return WHERE[stop.checkpoint]

@@ -17,7 +17,7 @@ from loopctl.cli._exit import COMPLETED, FAILED, code_of, silence
 from loopctl.cli._options import Shape
 from loopctl.cli._presses import Presses
 from loopctl.cli._render import Renderer
-from loopctl.cli._report import failure_line, stop_line
+from loopctl.cli._report import failure_line, one_line, stop_line
 from loopctl.cli._screen import Screen, put
 from loopctl.cli._setup import is_still_busy
 from loopctl.cli._stopping import Stopping
@@ -50,6 +50,8 @@ async def run_once(session: Session, text: str, shape: Shape, presses: Presses, 
         notes.tell(f"loopctl: {stop_line(run, writer.shown, is_busy=busy)}", "yellow")
     elif run.error is not None:
         notes.tell(f"loopctl: {failure_line(run)}", "red")
+    if run.store_error is not None:
+        notes.tell(f"loopctl: {one_line(str(run.store_error))}", "red")
     return code_of(run) or (COMPLETED if is_written else FAILED)
 
 

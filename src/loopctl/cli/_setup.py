@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable
 from loopctl.cancel import CancelSignal
 from loopctl.cli._presses import Presses
 from loopctl.concurrency import race, sleep
+from loopctl.driver import Session
 from loopctl.errors import Cancelled
 from loopctl.model import Model
 from loopctl.record import Run
 
-__all__ = ["is_still_busy", "make_ready"]
+__all__ = ["is_still_busy", "make_ready", "open_session"]
 
 _PATIENCE = 0.5
 """Seconds that the whole question may take: a report must not wait for a server."""
@@ -38,6 +39,22 @@ async def make_ready(model: Model, presses: Presses) -> None:
     signal = CancelSignal()
     with presses.running(signal.cancel):
         await race(_call(prepare), signal)
+
+
+async def open_session(session: Session, presses: Presses) -> None:
+    """Read what the store of *session* has of it.
+
+    Raises:
+        Cancelled: A signal of the process stopped it.
+        SessionBusy: It is open in another process.
+        StoreError: The store cannot be used.
+
+    Cancellation:
+        Stops it.
+    """
+    signal = CancelSignal()
+    with presses.running(signal.cancel):
+        await race(session.open(), signal)
 
 
 async def is_still_busy(model: Model, run: Run) -> bool:

@@ -21,6 +21,7 @@ from loopctl.store._tables import (
     CallRow,
     RunRow,
     SessionRow,
+    ids_from,
     messages_of,
     read_calls,
     read_run,
@@ -98,6 +99,18 @@ class Store:
             return [] if row is None else [row]
 
         return next((run for _, run in self._read(rows)), None)
+
+    def find(self, beginning: str) -> StoredRun | None:
+        """Give the run whose id begins so; None if there is none.
+
+        Raises:
+            UsageError: There are several.
+            StoreError: The file cannot be used.
+        """
+        found = self._file.read(lambda connection: ids_from(connection, beginning)) or []
+        if len(found) > 1:
+            raise UsageError(f"several runs begin with {beginning!r}: give more of the id, {found[0]} for one")
+        return self.run(found[0]) if found else None
 
     def sessions(self, limit: int = 100) -> list[StoredSession]:
         """Give the sessions that were used last, newest first.

@@ -23,6 +23,7 @@ __all__ = [
     "StartRow",
     "add_messages",
     "adopt",
+    "ids_from",
     "messages_of",
     "read_calls",
     "read_run",
@@ -206,6 +207,13 @@ def read_run(connection: sqlite3.Connection, run_id: str) -> RunRow | None:
     """Read one run."""
     found = connection.execute(f"SELECT {_RUN} FROM runs WHERE id = ?", (run_id,)).fetchone()  # noqa: S608
     return None if found is None else RunRow(*found)
+
+
+def ids_from(connection: sqlite3.Connection, beginning: str) -> list[str]:
+    """Read the ids of the runs that begin with *beginning*, two at most, an equal one alone."""
+    query = "SELECT id FROM runs WHERE substr(id, 1, ?) = ? ORDER BY length(id) LIMIT 2"
+    found = [str(run_id) for (run_id,) in connection.execute(query, (len(beginning), beginning))]
+    return found[:1] if beginning in found else found
 
 
 def read_runs(
