@@ -10,9 +10,11 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from loopctl.cancel import CancelSignal
 from loopctl.concurrency import ForeignWork, Grace, Patience, monotonic, supervise, together
@@ -24,6 +26,9 @@ from loopctl.web._answers import ApiError
 from loopctl.web._live import CURRENT, LiveRun, Policy, RunNames
 
 __all__ = ["Conversations", "name_of"]
+
+_Key: TypeAlias = tuple[str, str]
+"""The owner of a conversation, and the client's name of it."""
 
 _KEPT_RUNS = 500
 """Ended runs that are remembered; more are in the store."""
@@ -47,7 +52,10 @@ class Conversations:
         self.is_closing: bool = False
         self._most_runs = most_runs
         self._most_events = most_events
-        self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        self._sessions: OrderedDict[_Key, Session] = OrderedDict()
+        self._wanted: Counter[_Key] = Counter()
+        """The conversations in which runs are about to begin: these are not closed to make room."""
+        self._door = asyncio.Lock()
         self._active: dict[str, LiveRun] = {}
         self._ended: OrderedDict[str, LiveRun] = OrderedDict()
         self._by_client: dict[tuple[str, str], LiveRun] = {}
@@ -62,8 +70,17 @@ class Conversations:
             Before the run has begun: it does not begin.
         """
         self._check_room()
-        session = await self._session(names)
-        self._check_room()  # it may have taken a while
+        key = (names.owner, names.thread_id)
+        self._wanted[key] += 1
+        try:
+            session = await self._session(key)
+            self._check_room()  # it may have taken a while
+            return self._begin(session, names, text, policy)
+        finally:
+            self._wanted[key] -= 1
+            self._wanted += Counter()  # drops what is 0
+
+    def _begin(self, session: Session, names: RunNames, text: str, policy: Policy) -> LiveRun:
         busy = self._by_client.get((names.owner, names.run_id))
         if busy is not None and busy.run is None:
             raise ApiError(409, "run_exists", f"the run {names.run_id} goes on: give a new runId", more=_run_id(busy))
@@ -85,8 +102,10 @@ class Conversations:
 
     def find(self, owner: str, run_id: str) -> LiveRun | None:
         """Give a run of *owner*, by our name of it or by the client's."""
-        live = self._active.get(run_id) or self._ended.get(run_id) or self._by_client.get((owner, run_id))
-        return live if live is not None and live.names.owner == owner else None
+        for live in (self._active.get(run_id), self._ended.get(run_id), self._by_client.get((owner, run_id))):
+            if live is not None and live.names.owner == owner:
+                return live
+        return None
 
     def runs_of(self, owner: str) -> Iterator[LiveRun]:
         """Give the runs of *owner*, newest first."""
@@ -142,30 +161,29 @@ class Conversations:
             text = f"{self._most_runs} runs go on, which is the most at once: wait for one to end"
             raise ApiError(429, "too_many_runs", text, headers=_RETRY)
 
-    async def _session(self, names: RunNames) -> Session:
-        key = (names.owner, names.thread_id)
-        session = self._sessions.get(key)
-        if session is None:
-            await self._make_room()
-            name = name_of(names.owner, names.thread_id)
-            session = self._sessions.setdefault(key, self.agent.session(store=self.store, id=name))
-        self._sessions.move_to_end(key)
-        await self._open(session, names.thread_id)
-        return session
-
-    async def _open(self, session: Session, thread_id: str) -> None:
+    async def _session(self, key: _Key) -> Session:
+        async with self._door:  # what is being closed must be closed before it is opened again
+            session = self._sessions.get(key)
+            if session is None:
+                await self._make_room()
+                session = self._sessions[key] = self.agent.session(store=self.store, id=name_of(*key))
+            self._sessions.move_to_end(key)
         try:
             await session.open()
         except SessionBusy:
-            text = f"the conversation {thread_id} is open in another process: close it there, or take another name"
+            text = f"the conversation {key[1]} is open in another process: close it there, or take another name"
             raise ApiError(409, "session_busy", text) from None
+        return session
 
     async def _make_room(self) -> None:
         while len(self._sessions) >= (_KEPT_SESSIONS if self.store is None else _OPEN_SESSIONS):
-            idle = next((key for key in self._sessions if self.active_in(*key) is None), None)
+            idle = next((key for key in self._sessions if not self._is_used(key)), None)
             if idle is None:
                 return
             await self._sessions.pop(idle).aclose()
+
+    def _is_used(self, key: _Key) -> bool:
+        return key in self._wanted or self.active_in(*key) is not None
 
     def _on_end(self, live: LiveRun) -> None:
         del self._active[live.id]

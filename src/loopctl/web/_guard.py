@@ -55,8 +55,6 @@ class Guard:
             if error is not None:
                 await error.response()(scope, receive, send)
                 return
-        elif scope["type"] != "lifespan":
-            return
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> ApiError | None:

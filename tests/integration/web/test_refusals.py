@@ -74,7 +74,7 @@ def test_with_the_token_it_may_be_asked_by_any_name():
 
 def test_what_is_anothers_is_not_there():
     with served(
-        Agent(ScriptedModel([say("x"), stall()], "b")), owner=lambda request: request.headers.get("x-user")
+        Agent(ScriptedModel([say("x"), stall()], "b", "c")), owner=lambda request: request.headers.get("x-user")
     ) as server:
         server.client.headers["x-user"] = "ada"
         with server.run() as stream:
@@ -88,7 +88,9 @@ def test_what_is_anothers_is_not_there():
             assert server.client.get("/sessions/t", headers=bob).status_code == 404
             assert server.client.get("/runs", headers=bob).json()["runs"] == []
             assert server.client.get("/sessions", headers=bob).json()["sessions"] == []
-            # The same names are another run of another conversation.
+            # The same names, ours too, are another run of another conversation.
+            named = server.client.post("/runs", json=body(thread="x", run=stream.run_id), headers=bob)
+            assert server.client.get(f"/runs/{stream.run_id}", headers=bob).json()["id"] == named.headers["x-run-id"]
             answer = server.client.post("/runs", json=body(), headers=bob)
             assert answer.headers["x-run-id"] != stream.run_id
             assert server.outcome("r") == "running"

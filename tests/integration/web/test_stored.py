@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 from loopctl import Agent
 from loopctl.testing import ScriptedModel, say, stall
@@ -107,3 +108,24 @@ def test_a_run_that_goes_on_is_stored_as_running(tmp_path):
         assert session["active_run_id"] == stream.run_id
         server.post("/runs/r/cancel")
         until(lambda: server.outcome("r") == "cancelled")
+
+
+def test_many_conversations_at_once_need_no_more_room_than_there_is(tmp_path, monkeypatch):
+    monkeypatch.setattr("loopctl.web._conversations._OPEN_SESSIONS", 2)
+    count = 12
+
+    def talk(number: int) -> list[str]:
+        outcomes = []
+        for turn in range(3):
+            with server.run("hi", thread=f"t{(number + turn) % count}", run=f"r{number}-{turn}") as stream:
+                outcomes += [event["outcome"]["type"] for event in stream if event["type"] == "RUN_FINISHED"]
+                outcomes += [] if stream.response.status_code == 200 else [stream.response.json()["error"]["code"]]
+        return outcomes
+
+    agent = Agent(ScriptedModel(*["hi"] * 3 * count))
+    with served(agent, store=tmp_path / "s.db") as server, ThreadPoolExecutor(count) as pool:
+        outcomes = [one for each in pool.map(talk, range(count)) for one in each]
+        assert len(server.client.get("/sessions").json()["sessions"]) == count
+        assert len(server.app._conversations._sessions) <= count
+    assert set(outcomes) <= {"success", "session_busy"}
+    assert outcomes.count("success") > count
