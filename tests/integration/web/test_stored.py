@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from loopctl import Agent
-from loopctl.testing import ScriptedModel, say, stall
-from tests.integration.web.served import served, until
+import httpx2
+
+from loopctl import Agent, RunConfig, tool
+from loopctl.testing import ScriptedModel, call, say, stall
+from tests.integration.web.served import PATIENCE, body, served, until
 
 
 def test_what_was_said_and_stopped_is_there_after_a_restart(tmp_path):
@@ -129,3 +132,27 @@ def test_many_conversations_at_once_need_no_more_room_than_there_is(tmp_path, mo
         assert len(server.app._conversations._sessions) <= count
     assert set(outcomes) <= {"success", "session_busy"}
     assert outcomes.count("success") > count
+
+
+def test_a_conversation_that_is_being_closed_to_make_room_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("loopctl.web._conversations._OPEN_SESSIONS", 1)
+    begun, release = threading.Event(), threading.Event()
+
+    @tool
+    def hang() -> str:
+        """Hang."""
+        begun.set()
+        release.wait()
+        return "late"
+
+    agent = Agent(ScriptedModel(call("hang"), "other", "again"), [hang], config=RunConfig(grace=1.0))
+    with served(agent, store=tmp_path / "s.db") as server, ThreadPoolExecutor(1) as pool:
+        with server.run() as stream:
+            assert begun.wait(PATIENCE)
+            server.post("/runs/r/cancel")
+        other = pool.submit(httpx2.post, f"{server.url}/runs", json=body(thread="other", run="r2"), timeout=PATIENCE)
+        until(lambda: ("", "t") not in server.app._conversations._sessions)
+        with server.run(run="r3") as again:  # while it waits for what hangs
+            assert again.rest()[-1]["outcome"] == {"type": "success"}
+        assert other.result().status_code == 200
+        release.set()
