@@ -6,17 +6,19 @@
  * works. Nothing here moves the focus to a place where a key would say yes.
  */
 
-import { Refused, Unreachable } from "./api.js";
+import { Refused } from "./api.js";
 import { Composer } from "./composer.js";
 import { h, icon, put } from "./dom.js";
 import { endingText } from "./ending.js";
 import { Follower } from "./follow.js";
 import { LiveRun, fromStored } from "./live.js";
 import { RunView } from "./run_view.js";
-import { shorten, waiting } from "./words.js";
+import { sentence, shorten, waiting } from "./words.js";
 
 const STUBBORN = 2000;
 const HOPELESS = 3000;
+const WHERE_TO_ANSWER = "Allow and Deny are in the conversation.";
+const BACK = "Your message is back in the box.";
 const EXAMPLES = ["Tell me a very long story about a fox.", "Explain how tides work, step by step."];
 
 export class Conversation {
@@ -34,7 +36,7 @@ export class Conversation {
   #timer = null;
   #ticker = null;
   #frame = null;
-  #told = new Map();
+  #told = new WeakMap();
   #isListed = false;
   #isFollowing = true;
   #top = 0;
@@ -51,7 +53,11 @@ export class Conversation {
     this.#api = api;
     this.#announcer = announcer;
     this.#changed = changed;
-    this.#composer = new Composer({ send: (text) => this.send(text), stop: () => this.stop(), retry: () => this.#follower?.retry() });
+    this.#composer = new Composer({
+      send: (text) => this.send(text),
+      stop: () => this.stop(),
+      retry: () => this.#follower?.retry(),
+    });
     this.element = h(
       "section",
       { class: "conversation", "aria-label": "Conversation" },
@@ -81,7 +87,7 @@ export class Conversation {
     } catch (error) {
       if (error.name === "AbortError") throw error;
       const isUnknown = error.status === 404;
-      const text = isUnknown ? "The server knows no conversation of this name. A message begins it anew." : error.message;
+      const text = isUnknown ? "The server knows no conversation of this name. A message begins it anew." : sentence(error.message);
       if (!isUnknown || !this.#runs.size) this.#warn(text, isUnknown ? [] : [["Try again", () => this.load()]]);
       return;
     }
@@ -92,14 +98,14 @@ export class Conversation {
   }
 
   #showAll(runs) {
-    for (const stored of runs) {
-      const known = this.#runs.get(stored.id);
-      if (known?.run.isOver) continue;
+    const news = runs.filter((stored) => !this.#runs.get(stored.id)?.run.isOver);
+    for (const stored of news) {
       const run = fromStored(stored);
       this.#show(run);
-      if (stored.outcome === "running") this.#follow(run, (follower) => follower.rejoin()).catch((error) => this.#cut(error));
+      if (stored.outcome !== "running") continue;
+      this.#follow(run, (follower) => follower.rejoin()).catch((error) => this.#cut(error));
     }
-    this.toEnd();
+    if (news.length) this.toEnd();
   }
 
   /** Send `text`: true if it was taken, and a run has begun. */
@@ -113,7 +119,8 @@ export class Conversation {
     this.title ||= shorten(text, 60);
     const view = this.#show(run);
     this.toEnd();
-    this.#follow(run, (follower) => follower.begin(this.id, text)).catch((error) => this.#notBegun(error, run, view, text));
+    const going = this.#follow(run, (follower) => follower.begin(this.id, text));
+    going.catch((error) => this.#notBegun(error, run, view, text));
     return true;
   }
 
@@ -190,7 +197,7 @@ export class Conversation {
   }
 
   #cut(error) {
-    this.#warn(error.message, [["Try again", () => this.load()]]);
+    this.#warn(sentence(error.message), [["Try again", () => this.load()]]);
   }
 
   #notBegun(error, run, view, text) {
@@ -205,12 +212,9 @@ export class Conversation {
     this.#composer.giveBack(text);
     const other = error instanceof Refused && error.status === 409 ? error.runId : null;
     if (other) {
-      this.#warn("This conversation is busy: it is answering somewhere else, in another tab perhaps. Your message is back in the box.", [
-        ["Show it", () => this.load()],
-      ]);
-    } else if (error instanceof Unreachable) {
-      this.#warn("The server does not answer. Is it still running? Your message is back in the box.", []);
-    } else this.#warn(`${error.message} Your message is back in the box.`, []);
+      const text = "This conversation is busy: it is answering somewhere else, in another tab perhaps.";
+      this.#warn(`${text} ${BACK}`, [["Show it", () => this.load()]]);
+    } else this.#warn(`${sentence(error.message)} ${BACK}`);
   }
 
   #show(run) {
@@ -246,7 +250,9 @@ export class Conversation {
   }
 
   #soon() {
-    if (this.#current?.isOver && this.#pressed !== null) this.#current.waited ??= (performance.now() - this.#pressed) / 1000;
+    if (this.#current?.isOver && this.#pressed !== null) {
+      this.#current.waited ??= (performance.now() - this.#pressed) / 1000;
+    }
     if (!this.#isListed && this.#current?.id) {
       this.#isListed = true; // the server has it now, and its list of conversations names it
       this.#changed(this);
@@ -274,8 +280,8 @@ export class Conversation {
         this.#told.set(item, item.text);
       } else if (item.kind === "tool" && item.status !== told) {
         this.#told.set(item, item.status);
-        if (item.status === "asking") this.#announcer.alert(`Approval needed: may ${item.name} run? Allow and Deny are in the conversation.`);
-        else if (item.status === "running") this.#announcer.say(`Running ${item.name}.`);
+        if (item.status === "running") this.#announcer.say(`Running ${item.name}.`);
+        if (item.status === "asking") this.#announcer.alert(`Approval needed: may ${item.name} run? ${WHERE_TO_ANSWER}`);
       }
     }
   }

@@ -89,7 +89,8 @@ export class Follower {
 
   /** Wait a moment for the server's name of a run that has only just been asked for. */
   async #begun() {
-    for (let left = MOST_GLANCES; left && !this.#run.id && !this.#run.isOver; left -= 1) await this.#pause(GLANCE);
+    const isWaiting = () => !this.#run.id && !this.#run.isOver && !this.#left.signal.aborted;
+    for (let glances = 0; glances < MOST_GLANCES && isWaiting(); glances += 1) await this.#pause(GLANCE);
   }
 
   async #open(path, options) {

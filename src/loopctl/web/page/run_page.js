@@ -9,7 +9,7 @@ import { ending } from "./ending.js";
 import { fromStored } from "./live.js";
 import { RunView } from "./run_view.js";
 import { badge } from "./runs_view.js";
-import { CALL, duration, milliseconds, moment, shorten } from "./words.js";
+import { CALL, duration, milliseconds, moment, sentence, shorten } from "./words.js";
 
 const AGAIN = 1000;
 
@@ -43,7 +43,7 @@ export class RunPage {
   }
 
   #missing(id, error) {
-    const text = error.status === 404 ? `The server knows no run ${id}. It may have been started without a store.` : error.message;
+    const text = error.status === 404 ? `The server knows no run ${id}. It may have been started without a store.` : sentence(error.message);
     put(
       this.element,
       h("h2", { tabindex: -1 }, "Run"),

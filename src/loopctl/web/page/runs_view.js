@@ -4,7 +4,7 @@
 
 import { h, icon, put } from "./dom.js";
 import { histogram } from "./histogram.js";
-import { OUTCOME, duration, milli, moment, shorten } from "./words.js";
+import { OUTCOME, duration, milli, moment, sentence, shorten } from "./words.js";
 
 const FILTERS = ["", "completed", "cancelled", "failed", "max_turns", "interrupted", "running"];
 const PAGE = 50;
@@ -54,7 +54,7 @@ export class RunsView {
   }
 
   #problem(error, outcome) {
-    return h("div", { class: "notice", role: "alert" }, h("p", {}, error.message), h("button", { type: "button", class: "button", onclick: () => this.show(outcome) }, "Try again"));
+    return h("div", { class: "notice", role: "alert" }, h("p", {}, sentence(error.message)), h("button", { type: "button", class: "button", onclick: () => this.show(outcome) }, "Try again"));
   }
 
   #list(page, outcome) {

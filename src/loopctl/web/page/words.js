@@ -200,6 +200,12 @@ export function callText(args) {
   return shorten(pairs.join(", "), 100);
 }
 
+/** What a server says, as a sentence of a page. */
+export function sentence(text) {
+  const whole = /[.!?]$/.test(text) ? text : `${text}.`;
+  return whole[0].toUpperCase() + whole.slice(1);
+}
+
 export function shorten(text, most) {
   const line = text.replace(/\s+/g, " ");
   return line.length > most ? `${line.slice(0, most - 1)}…` : line;
