@@ -147,7 +147,7 @@ def test_a_conversation_that_is_being_closed_to_make_room_is_waited_for(tmp_path
 
     agent = Agent(ScriptedModel(call("hang"), "other", "again"), [hang], config=RunConfig(grace=1.0))
     with served(agent, store=tmp_path / "s.db") as server, ThreadPoolExecutor(1) as pool:
-        with server.run() as stream:
+        with server.run():
             assert begun.wait(PATIENCE)
             server.post("/runs/r/cancel")
         other = pool.submit(httpx2.post, f"{server.url}/runs", json=body(thread="other", run="r2"), timeout=PATIENCE)
