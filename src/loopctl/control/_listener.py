@@ -64,6 +64,7 @@ class Listener:
         with ExitStack() as made:
             self._folder: Folder = made.enter_context(entering(folders()[0], make=True))
             self._socket, self._name = self._folder.listen()
+            made.callback(self._leave)
             made.callback(self._remove)
             made.callback(self._socket.close)
             try:
@@ -109,6 +110,10 @@ class Listener:
             Never suspends.
         """
         self.close()
+
+    def _leave(self) -> None:
+        for live in self._lives.values():
+            live.close()
 
     def _remove(self) -> None:
         if os.getpid() == self._pid:  # in a fork it is the parent's

@@ -64,7 +64,7 @@ class LiveRuns:
     """The runs of one agent, in all of its sessions in this process."""
 
     def __init__(self, agent: Agent) -> None:
-        """Follow *agent*'s runs from now on; it is one of its observers for good."""
+        """Follow *agent*'s runs from now on; it is one of its observers until `close`."""
         self._agent = agent
         self._ended: deque[tuple[str, Outcome]] = deque(maxlen=_KEPT)
         agent.observers = check_observers((*agent.observers, self._observe))
@@ -120,6 +120,10 @@ class LiveRuns:
             self._agent.config.grace + _BEYOND_GRACE,
             is_in_time=is_in_time,
         )
+
+    def close(self) -> None:
+        """Follow the agent no more: how its later runs end is not known here. Again changes nothing."""
+        self._agent.observers = check_observers(known for known in self._agent.observers if known != self._observe)
 
     def find(self, run_id: str) -> RunHandle | None:
         """Give the handle of the run *run_id* if it has not ended."""

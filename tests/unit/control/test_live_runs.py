@@ -274,6 +274,23 @@ def test_cancels_that_race_with_the_end_have_receipts_that_equal_the_records(tmp
     assert {receipt.state for receipt in receipts.values()} == {"ended", "already_ended"}, "nothing raced"
 
 
+def test_who_follows_an_agent_no_more_has_left_it_as_it_was() -> None:
+    seen: list[object] = []
+    agent = Agent(ScriptedModel("fine", repeat=True), observers=[seen.append])
+    before = agent.observers
+    lives = [LiveRuns(agent) for _ in range(3)]
+    for live in (*lives, *lives):
+        live.close()
+    assert agent.observers == before
+
+    async def main() -> None:
+        run = await agent.session().run("a")
+        assert (await lives[0].cancel(run.id)).state == "unknown"
+        assert any(isinstance(event, RunEnded) for event in seen)
+
+    virtual_run(main)
+
+
 def test_what_is_no_reason_no_urgency_and_no_wait_is_refused() -> None:
     live = LiveRuns(Agent(ScriptedModel("fine")))
 
