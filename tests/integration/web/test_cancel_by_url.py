@@ -68,20 +68,36 @@ def test_what_cannot_be_asked_is_one_line(arguments, code, why):
     assert done.stderr.count("\n") == 1
 
 
-def test_a_server_of_something_else_is_said_to_be_one():
-    program = (
-        "import http.server\n"
-        "class Other(http.server.BaseHTTPRequestHandler):\n"
-        "    def do_GET(self):\n"
-        "        self.send_response(200); self.end_headers(); self.wfile.write(b'<html>')\n"
-        "    def log_message(self, *_): pass\n"
-        "server = http.server.HTTPServer(('127.0.0.1', 0), Other)\n"
-        "print(server.server_port, flush=True)\n"
-        "server.serve_forever()\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
-        port = process.stdout.readline().strip()
-        done = loopctl("ps", "--url", f"http://127.0.0.1:{port}")
+OTHER = """
+import http.server, sys
+
+class Other(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.answer(200, b"<html>")
+
+    def do_POST(self):
+        self.answer(409, b'{"state": "unknown", "outcome": "running", "run": null, "error": {}}')
+
+    def answer(self, status, text):
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Other)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+def test_a_server_of_something_else_is_said_to_be_one_and_a_run_that_goes_on_elsewhere_has_not_ended():
+    run_id = f"run_{'0' * 32}"
+    with subprocess.Popen([sys.executable, "-c", OTHER], stdout=subprocess.PIPE, text=True) as process:
+        url = f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        listed, cancelled = loopctl("ps", "--url", url), loopctl("cancel", "--url", url, run_id)
         process.kill()
-    assert done.returncode == 1
-    assert "does not speak the API of loopctl: its answer is no JSON" in done.stderr
+    assert listed.returncode == 1
+    assert "does not speak the API of loopctl: its answer is no JSON" in listed.stderr
+    assert (cancelled.returncode, cancelled.stdout[:38]) == (4, "run_00000000: no such run goes on here")
