@@ -151,6 +151,30 @@ def test_a_server_that_was_restarted_says_that_it_does_not_know_the_run(page, mo
     tab.until_ended()
 
 
+def test_a_server_that_was_killed_and_has_a_store_shows_the_run_as_interrupted_and_goes_on(page, tmp_path):
+    site = Site("--store", str(tmp_path / "runs.db"))
+    tab = Tab(page, site).open()
+    tab.send("hello")
+    tab.until_said("You said: hello")
+    tab.until_ended()
+    tab.send("count")
+    tab.card.get_by_text("counted to 4").wait_for()
+    site.restart(signal.SIGKILL)
+    for _ in ("as it was seen", "as it is loaded again"):
+        tab.until_said("The process that ran this ended before the run did.")
+        assert "Effect unknown: its process ended while it ran." in tab.card.inner_text()
+        assert page.get_by_role("article").count() == 2
+        page.reload()
+    tab.send("hello again")
+    tab.until_said("You said: hello again")
+    tab.until_ended()
+    assert [run["outcome"] for run in site.runs()] == ["completed", "interrupted", "completed"]
+    page.goto(site.url + "#/runs?outcome=interrupted")
+    page.get_by_role("main").get_by_role("link", name="count").click()
+    page.get_by_label("Tool count: interrupted").wait_for()
+    site.close()
+
+
 def test_a_server_that_is_stopped_says_shutdown_and_a_message_to_it_comes_back(page, mortal):
     tab = Tab(page, mortal).open()
     tab.send("story")

@@ -115,6 +115,7 @@ export class LiveRun {
     return this.#add({
       kind: "tool", id, name, status: "coming", argumentsText: "", arguments: null, message: "", fraction: null,
       result: null, startedAt: null, endedAt: null, attempts: 0, isIncomplete: false,
+      isOrphan: false,
     });
   }
 
@@ -253,6 +254,7 @@ export function recall(run, stored) {
     run.take({ type: "TOOL_CALL_START", toolCallId: call.id, toolCallName: call.name });
     run.take({ type: "CUSTOM", name: "loopctl.ToolFinished", value: { call } });
   }
+  for (const tool of run.tools) change(tool, { isOrphan: tool.status === "interrupted" });
   run.lose(stored.outcome);
 }
 

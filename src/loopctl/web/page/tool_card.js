@@ -67,7 +67,7 @@ export class ToolCard {
     this.#name.textContent = tool.name;
     this.#args.textContent = status === "asking" ? "" : `(${callText(tool.arguments)})`;
     this.#status.textContent = tool.isVoid ? "void" : word;
-    this.#note.textContent = tool.isIncomplete ? "It never ran: it was still being written." : sentence || this.#why();
+    this.#note.textContent = this.#special() || sentence || this.#why();
     this.#show();
     if (status === "asking" && before !== "asking") this.#ask();
     if (status !== "asking") this.#question.hidden = true;
@@ -80,6 +80,11 @@ export class ToolCard {
     const { startedAt, endedAt, status } = this.#tool;
     if (status === "running") this.#time.textContent = duration(Date.now() / 1000 - (startedAt ?? this.#began / 1000));
     else this.#time.textContent = startedAt && endedAt ? duration(endedAt - startedAt) : "";
+  }
+
+  #special() {
+    if (this.#tool.isIncomplete) return "It never ran: it was still being written.";
+    return this.#tool.isOrphan ? "Effect unknown: its process ended while it ran." : "";
   }
 
   #why() {

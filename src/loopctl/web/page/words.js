@@ -58,7 +58,7 @@ export const CALL = {
   completed: ["completed", ""],
   failed: ["failed", ""],
   denied: ["denied", "It did not run: the answer was no."],
-  interrupted: ["interrupted", "Effect unknown: it was stopped on its way, in good time."],
+  interrupted: ["interrupted", "Effect unknown: it was stopped on its way."],
   abandoned: ["abandoned", "It may still be running, and may still have an effect."],
   not_started: ["not started", "It never ran."],
   unknown: ["unknown", "Nobody can tell whether it ended, or had its effect."],
@@ -140,7 +140,7 @@ export function failure(run) {
       title: "Interrupted",
       text: "The process that ran this ended before the run did.",
       next: run.tools.length
-        ? "Whether the calls below had their effect is unknown. Look before you ask again."
+        ? "Whether its calls had their effect is unknown. Look before you ask again."
         : "Nothing of it is part of the conversation. Ask again if you still want it.",
     };
   }
