@@ -138,6 +138,7 @@ class Conversations:
         self._sessions.clear()
         if sessions:
             await together(sessions, limit=len(sessions), name="loopctl web session")
+        self.live_runs.close()
 
     def abandon(self) -> None:
         """Cancel every run and give it no grace."""

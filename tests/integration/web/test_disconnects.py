@@ -193,3 +193,12 @@ def is_closing(server: Served) -> bool:
     refused = server.client.post("/runs", json=body(thread="other", run="r2"))
     assert (ready.status_code, refused.status_code, refused.headers["retry-after"]) == (503, 503, "1")
     return True
+
+
+def test_a_server_that_has_ended_leaves_the_agent_as_it_was():
+    agent = Agent(ScriptedModel("x"))
+    before = tuple(agent.observers)
+    with served(agent) as server, server.run() as stream:
+        stream.rest()
+        assert tuple(agent.observers) != before
+    assert tuple(agent.observers) == before
