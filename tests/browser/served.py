@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import signal
 import time
@@ -197,8 +198,9 @@ async def stubborn() -> str:
 
 @tool
 async def block() -> str:
-    """Block the event loop."""
-    await asyncio.sleep(0.2)
+    """Block the event loop, once it has been told that this has begun."""
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0.2)
     time.sleep(9)
     return "at last"
 

@@ -72,7 +72,7 @@ def test_the_page_of_a_stopped_run_has_its_report_its_timeline_and_its_calls(tab
     rows = timeline.get_by_role("listitem").all_inner_texts()
     assert [row.split("\n")[0] for row in rows] == ["Turn 1", "stubborn"]
     assert "abandoned" in rows[1]
-    assert "it ended 10" in timeline.inner_text()
+    assert "it ended 1" in timeline.inner_text()
     bar, mark = (timeline.locator(which).bounding_box() for which in (".timeline-bar.is-abandoned", ".timeline-mark"))
     assert bar["x"] < mark["x"] < bar["x"] + bar["width"]
     main.get_by_role("link", name="Its conversation").click()
