@@ -19,7 +19,7 @@ from loopctl.record import CancelReason, Run, RunStatus, Urgency
 try:
     import httpx2
 except ImportError as error:
-    raise MissingExtra.of("--url", "openai") from error
+    raise MissingExtra.of("--url", "web") from error
 
 __all__ = ["Remote", "remote"]
 
