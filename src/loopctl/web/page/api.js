@@ -1,7 +1,8 @@
 /**
  * Owns talking to the server: addresses, the token, and errors that say what to do.
  *
- * Rules: only this file fetches, and only from where the page came from, which may be a folder of a product's own. The token lives as long as the tab.
+ * Rules: only this file fetches, and only from where the page came from, which may be a folder of a product's own. The
+ * token lives as long as the tab.
  */
 
 /** The server answered, and said no. `code` and `message` are its own words. */

@@ -16,7 +16,13 @@ export class Composer {
   });
   #go = h("button", { type: "submit", class: "send", "aria-label": "Send" }, icon("arrow"));
   #label = h("span", {}, "Stop");
-  #stop = h("button", { type: "button", class: "stop", hidden: true, "aria-keyshortcuts": "Escape" }, icon("square"), this.#label, h("kbd", { "aria-hidden": "true" }, "Esc"));
+  #stop = h(
+    "button",
+    { type: "button", class: "stop", hidden: true, "aria-keyshortcuts": "Escape" },
+    icon("square"),
+    this.#label,
+    h("kbd", { "aria-hidden": "true" }, "Esc"),
+  );
   #note = h("span", {});
   #retry = h("button", { type: "button", class: "button is-plain", hidden: true }, "Try now");
   #status = h("div", { class: "status", hidden: true }, h("span", { class: "pulse", "aria-hidden": "true" }), this.#note, this.#retry);

@@ -39,7 +39,12 @@ function stopped(run, isOnOwnPage) {
   return h(
     "section",
     { class: "ending is-stopped", "aria-label": "Stop report" },
-    head("square", stopSentence(record), h("span", { class: "latency" }, ` after ${milliseconds(stop.latency)} `), h("code", { class: "checkpoint" }, stop.checkpoint)),
+    head(
+      "square",
+      stopSentence(record),
+      h("span", { class: "latency" }, ` after ${milliseconds(stop.latency)} `),
+      h("code", { class: "checkpoint" }, stop.checkpoint),
+    ),
     h("dl", { class: "facts" }, facts(run, isOnOwnPage).map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value)))),
     !isOnOwnPage && foot(run, "Not part of the conversation: it goes on as if you had not asked."),
   );
@@ -62,8 +67,9 @@ function facts(run, isOnOwnPage) {
   return list;
 }
 
-const calls = (records) =>
-  h("ul", {}, callsByStatus(records).map(([status, names]) => h("li", { class: `is-${status}` }, h("strong", {}, names), ` ${STATUS[status]}`)));
+const calls = (records) => h("ul", {}, callsByStatus(records).map(ofStatus));
+
+const ofStatus = ([status, names]) => h("li", { class: `is-${status}` }, h("strong", {}, names), ` ${STATUS[status]}`);
 
 const lines = (texts) => h("ul", {}, texts.map((text) => h("li", {}, text)));
 

@@ -76,7 +76,8 @@ export class Follower {
     for (let attempt = 0; !this.#run.isOver && !this.#left.signal.aborted; attempt += 1) {
       try {
         const id = encodeURIComponent(this.#run.id ?? this.#run.clientId);
-        return await this.#api.json(`/runs/${id}/cancel`, { method: "POST", body: { urgency, reason: REASONS[urgency] }, signal: this.#left.signal });
+        const body = { urgency, reason: REASONS[urgency] };
+        return await this.#api.json(`/runs/${id}/cancel`, { method: "POST", body, signal: this.#left.signal });
       } catch (error) {
         if (error.name === "AbortError") return null;
         const isEarly = error.status === 404 && this.state === "opening";

@@ -24,20 +24,25 @@ export function histogram(byCheckpoint) {
     { class: "plot" },
     h("div", { class: "plot-rows" }, list.map((row) => plotRow(row, axis))),
     h("div", { class: "plot-axis", "aria-hidden": "true" }, h("span", {}), ticks(axis), h("span", {})),
-    h("p", { class: "plot-key quiet" }, h("span", { class: "key-median", "aria-hidden": "true" }), "median", h("span", { class: "key-high", "aria-hidden": "true" }), "95 of 100 are quicker"),
+    h("p", { class: "plot-key quiet" }, mark("key-median"), "median", mark("key-high"), "95 of 100 are quicker"),
     h("details", { class: "plot-table" }, h("summary", {}, "The numbers"), table(list)),
   );
 }
 
+const mark = (kind) => h("span", { class: kind, "aria-hidden": "true" });
+
+const stops = (count) => `${count} ${count === 1 ? "stop" : "stops"}`;
+
 function plotRow(row, axis) {
   const words = WHERE[row.checkpoint] ?? "";
-  const said = `${row.checkpoint}: ${row.count} ${row.count === 1 ? "stop" : "stops"}, median ${milliseconds(row.median)}, 95 of 100 within ${milliseconds(row.high)}, longest ${milliseconds(row.most)}`;
+  const [median, high, most] = [row.median, row.high, row.most].map(milliseconds);
+  const said = `${row.checkpoint}: ${stops(row.count)}, median ${median}, 95 of 100 within ${high}, longest ${most}`;
   return h(
     "div",
     { class: "plot-row" },
     h("div", { class: "plot-name" }, h("code", {}, row.checkpoint), h("span", { class: "quiet" }, words)),
     drawing(row, axis, said),
-    h("div", { class: "plot-count" }, h("strong", {}, milli(row.median)), h("span", { class: "quiet" }, `${row.count} ${row.count === 1 ? "stop" : "stops"}`)),
+    h("div", { class: "plot-count" }, h("strong", {}, milli(row.median)), h("span", { class: "quiet" }, stops(row.count))),
   );
 }
 
@@ -74,12 +79,13 @@ function ticks(axis) {
 
 function table(list) {
   const heads = ["Checkpoint", "Stops", "Median", "95 of 100 within", "Longest"];
-  const cells = (row) => [row.count, milli(row.median), milli(row.high), milli(row.most)];
+  const cells = (row) => [String(row.count), milli(row.median), milli(row.high), milli(row.most)].map((cell) => h("td", {}, cell));
+  const line = (row) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, row.checkpoint)), cells(row));
   return h(
     "div",
     { class: "table-scroll", tabindex: 0, role: "region", "aria-label": "Cancel latency, the numbers" },
     h("table", { class: "numbers" },
       h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
-      h("tbody", {}, list.map((row) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, row.checkpoint)), cells(row).map((cell) => h("td", {}, String(cell))))))),
+      h("tbody", {}, list.map(line))),
   );
 }

@@ -43,7 +43,8 @@ export class RunPage {
   }
 
   #missing(id, error) {
-    const text = error.status === 404 ? `The server knows no run ${id}. It may have been started without a store.` : sentence(error.message);
+    const unknown = `The server knows no run ${id}. It may have been started without a store.`;
+    const text = error.status === 404 ? unknown : sentence(error.message);
     put(
       this.element,
       h("h2", { tabindex: -1 }, "Run"),
@@ -62,7 +63,7 @@ export class RunPage {
       run.isOver && ending(run, { isOnOwnPage: true }),
       record && panel("Timeline", timeline(record)),
       run.items.length ? panel("What it said and did", h("div", { class: "transcript" }, transcript(run))) : null,
-      h("details", { class: "panel raw" }, h("summary", {}, "The record"), h("pre", { class: "data", tabindex: 0, role: "region", "aria-label": "The record as JSON" }, JSON.stringify(record ?? stored, null, 2))),
+      raw(record ?? stored),
     );
   }
 }
@@ -80,6 +81,11 @@ function facts(stored) {
   ];
 }
 
+function raw(value) {
+  const text = { class: "data", tabindex: 0, role: "region", "aria-label": "The record as JSON" };
+  return h("details", { class: "panel raw" }, h("summary", {}, "The record"), h("pre", text, JSON.stringify(value, null, 2)));
+}
+
 const panel = (title, ...content) => h("section", { class: "panel", "aria-label": title }, h("h3", {}, title), ...content);
 
 function transcript(run) {
@@ -93,29 +99,47 @@ function timeline(record) {
   const begin = record.started_at;
   const whole = Math.max(record.ended_at - begin, 0.001);
   const rows = record.turns.map((turn) => ({
-    name: `Turn ${turn.number}`, kind: "turn", from: turn.started_at, to: replyEnd(turn, record), word: turn.is_whole ? "model" : "model, not to its end",
+    name: `Turn ${turn.number}`,
+    kind: "turn",
+    from: turn.started_at,
+    to: replyEnd(turn, record),
+    word: turn.is_whole ? "model" : "model, not to its end",
   }));
   for (const call of record.tool_calls) {
     if (call.started_at === null) continue;
-    rows.push({ name: call.name, kind: call.status, from: call.started_at, to: call.ended_at ?? record.ended_at, word: CALL[call.status][0], isOpen: call.ended_at === null });
+    rows.push({
+      name: call.name,
+      kind: call.status,
+      from: call.started_at,
+      to: call.ended_at ?? record.ended_at,
+      word: CALL[call.status][0],
+      isOpen: call.ended_at === null,
+    });
   }
   rows.sort((a, b) => a.from - b.from);
-  const stop = record.stop && { at: Math.max(0, (record.ended_at - record.stop.latency - begin) / whole), text: `it ended ${milliseconds(record.stop.latency)} later` };
+  const stop = record.stop && stopAt(record, begin, whole);
+  const ticks = ["0", duration(whole / 2), duration(whole)].map((tick) => h("span", {}, tick));
   return h(
     "div",
     { class: "timeline" },
     h("ol", { class: "timeline-rows" }, rows.map((row) => timelineRow(row, begin, whole))),
     stop && stopLine(stop),
-    h("div", { class: "timeline-axis", "aria-hidden": "true" }, h("span", {}, "0"), h("span", {}, duration(whole / 2)), h("span", {}, duration(whole))),
-    stop && h("p", { class: "timeline-stop quiet" }, h("span", { class: "key-stop", "aria-hidden": "true" }), `Cancelled ${duration(stop.at * whole)} after the beginning; ${stop.text}.`),
+    h("div", { class: "timeline-axis", "aria-hidden": "true" }, ticks),
+    stop && h("p", { class: "timeline-stop quiet" }, h("span", { class: "key-stop", "aria-hidden": "true" }), stop.text),
   );
+}
+
+function stopAt(record, begin, whole) {
+  const after = Math.max(0, record.ended_at - record.stop.latency - begin);
+  const ended = `it ended ${milliseconds(record.stop.latency)} later`;
+  return { at: after / whole, text: `Cancelled ${duration(after)} after the beginning; ${ended}.` };
 }
 
 /** A turn lasts until its tools have ended; its reply until the first of them began. */
 function replyEnd(turn, record) {
   const ids = new Set(turn.reply.blocks.filter((block) => block.type === "tool_call").map((block) => block.id));
-  const starts = record.tool_calls.filter((call) => ids.has(call.id) && call.started_at !== null).map((call) => call.started_at);
-  return Math.min(turn.ended_at, ...starts);
+  const begun = record.tool_calls.filter((call) => ids.has(call.id) && call.started_at !== null);
+  return Math.min(turn.ended_at, ...begun.map((call) => call.started_at));
 }
 
 function timelineRow(row, begin, whole) {

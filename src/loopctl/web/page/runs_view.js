@@ -34,7 +34,7 @@ export class RunsView {
   /** Show the runs of `outcome`, all if it is empty. */
   async show(outcome) {
     const asked = (this.#asked += 1);
-    put(this.#filters, FILTERS.map((filter) => h("a", { href: filter ? `#/runs?outcome=${filter}` : "#/runs", "aria-current": filter === outcome ? "true" : null }, filter ? OUTCOME[filter] : "all")));
+    put(this.#filters, FILTERS.map((filter) => filterLink(filter, filter === outcome)));
     if (!this.#table.childNodes.length) put(this.#table, h("p", { class: "empty" }, "Loading…"));
     try {
       const [page, latency] = await Promise.all([this.#page(outcome), this.#api.json("/stats/latency")]);
@@ -54,7 +54,8 @@ export class RunsView {
   }
 
   #problem(error, outcome) {
-    return h("div", { class: "notice", role: "alert" }, h("p", {}, sentence(error.message)), h("button", { type: "button", class: "button", onclick: () => this.show(outcome) }, "Try again"));
+    const again = h("button", { type: "button", class: "button", onclick: () => this.show(outcome) }, "Try again");
+    return h("div", { class: "notice", role: "alert" }, h("p", {}, sentence(error.message)), again);
   }
 
   #list(page, outcome) {
@@ -87,6 +88,11 @@ export class RunsView {
       more,
     );
   }
+}
+
+function filterLink(outcome, isCurrent) {
+  const href = outcome ? `#/runs?outcome=${outcome}` : "#/runs";
+  return h("a", { href, "aria-current": isCurrent ? "true" : null }, outcome ? OUTCOME[outcome] : "all");
 }
 
 function row(run) {

@@ -51,12 +51,14 @@ export class Sidebar {
     this.#running = running;
     const rows = this.#sessions.map((session) => {
       const isRunning = running.has(session.id) || Boolean(session.active_run_id);
+      const live = h("span", { class: "session-live" }, "answering");
+      const time = session.created_at && h("span", { class: "session-time" }, moment(session.created_at));
       return h(
         "li",
         {},
         h("a", { href: `#/chat/${encodeURIComponent(session.id)}`, "aria-current": session.id === current ? "page" : null },
           h("span", { class: "session-title" }, session.title || "Untitled"),
-          isRunning ? h("span", { class: "session-live" }, "answering") : session.created_at && h("span", { class: "session-time" }, moment(session.created_at))),
+          isRunning ? live : time),
       );
     });
     put(this.#list, rows.length ? rows : h("li", { class: "quiet session-none" }, "None yet."));

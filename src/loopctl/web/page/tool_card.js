@@ -9,8 +9,8 @@ import { isFinal } from "./live.js";
 import { CALL, UNDERWAY, callText, duration } from "./words.js";
 
 const MARKS = {
-  completed: "check", failed: "cross", denied: "slash", not_started: "ring", interrupted: "square", abandoned: "square", unknown: "question",
-  coming: "ring", asking: "question", running: "dot", closing: "ring",
+  completed: "check", failed: "cross", denied: "slash", not_started: "ring", interrupted: "square", abandoned: "square",
+  unknown: "question", coming: "ring", asking: "question", running: "dot", closing: "ring",
 };
 const LONGEST = 20_000;
 
@@ -33,7 +33,15 @@ export class ToolCard {
   #details = h(
     "details",
     { class: "call-details" },
-    h("summary", { class: "call-head" }, this.#mark, h("span", { class: "call-what" }, this.#name, this.#args), this.#time, this.#status, icon("open", "call-open")),
+    h(
+      "summary",
+      { class: "call-head" },
+      this.#mark,
+      h("span", { class: "call-what" }, this.#name, this.#args),
+      this.#time,
+      this.#status,
+      icon("open", "call-open"),
+    ),
     this.#content,
   );
   element = h(
