@@ -11,13 +11,14 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from copy import copy
+from io import FileIO
 from typing import Any, BinaryIO, cast
 
 from acp.agent.connection import AgentSideConnection
 
+from loopctl.adapters._stdio import own_stdio
 from loopctl.adapters.acp._editor import Editor
 from loopctl.adapters.acp._prompt import Client
-from loopctl.adapters.acp._stdio import standard_streams
 from loopctl.adapters.acp._wire import Wire
 from loopctl.cancel import CancelSignal, watch
 from loopctl.concurrency import race
@@ -66,8 +67,8 @@ async def serve(
     if streams is not None:
         await _serve(session_in, gone, *streams)
         return
-    with standard_streams() as own:
-        await _serve(session_in, gone, *own)
+    with own_stdio() as (inlet, outlet):
+        await _serve(session_in, gone, FileIO(inlet, "rb"), FileIO(outlet, "wb"))
 
 
 async def _serve(

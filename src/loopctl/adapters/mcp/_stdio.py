@@ -1,18 +1,16 @@
 """The standard input and output of this process, as the streams of a server.
 
-Rule: while it serves, the descriptors 0 and 1 are the null device and the standard error, so that nothing that a tool
-reads or prints gets between the messages. No thread reads: one that waits for input could not be ended. A client that
-does not take what it is told, or sends a message without an end, is taken for one that has gone, before that fills the
-memory.
+Rules: no thread reads: one that waits for input could not be ended. A client that does not take what it is told, or
+sends a message without an end, is taken for one that has gone, before that fills the memory.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
+from loopctl.adapters._stdio import own_stdio
 from loopctl.adapters.mcp._streams import Incoming, Outgoing
 from loopctl.concurrency import Drain, Feed
 
@@ -57,22 +55,6 @@ class _Pipes:
         self._drain.close()
 
 
-@contextmanager
-def _own_descriptors() -> Iterator[tuple[int, int]]:
-    kept = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(2, 1)
-    os.close(null)
-    try:
-        yield kept
-    finally:
-        for standard, descriptor in enumerate(kept):
-            os.set_blocking(descriptor, True)
-            os.dup2(descriptor, standard)
-            os.close(descriptor)
-
-
 @asynccontextmanager
 async def standard_streams(on_end: Callable[[], object]) -> AsyncIterator[tuple[Incoming, Outgoing]]:
     """Take the standard input and output, and give them back; *on_end* is called at the end of the input.
@@ -80,8 +62,8 @@ async def standard_streams(on_end: Callable[[], object]) -> AsyncIterator[tuple[
     Cancellation:
         Never waits.
     """
-    with _own_descriptors() as (inlet, outlet):
-        pipes = _Pipes(asyncio.get_running_loop(), os.dup(inlet), os.dup(outlet), on_end)
+    with own_stdio() as (inlet, outlet):
+        pipes = _Pipes(asyncio.get_running_loop(), inlet, outlet, on_end)
         try:
             yield pipes.incoming, pipes.outgoing
         finally:
