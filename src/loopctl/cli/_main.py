@@ -21,7 +21,7 @@ from loopctl.cli._acp import acp
 from loopctl.cli._agent import make_agent
 from loopctl.cli._arguments import parse
 from loopctl.cli._chat import chat
-from loopctl.cli._exit import FAILED, INTERRUPTED, TERMINATED, USAGE, leave, silence
+from loopctl.cli._exit import FAILED, INTERRUPTED, USAGE, code_of_reason, leave, silence
 from loopctl.cli._listening import listening
 from loopctl.cli._options import (
     AnyOptions,
@@ -184,7 +184,7 @@ async def _main(
                 code = await perform(session)
     except Cancelled as stop:  # while a server was being connected: the stop of a run is told by `perform`
         print(f"loopctl: stopped while an MCP server was being connected: {stop.reason.message}", file=sys.stderr)
-        code = TERMINATED if stop.reason.origin == "shutdown" else INTERRUPTED
+        code = code_of_reason(stop.reason)
     finally:
         if options.store is not None or options.session is not None:
             await session.aclose()  # what is not stored yet is written

@@ -10,7 +10,7 @@ from contextlib import redirect_stdout
 
 from loopctl.cancel import CancelSignal
 from loopctl.cli._agent import load, say_yes
-from loopctl.cli._exit import COMPLETED, INTERRUPTED, TERMINATED
+from loopctl.cli._exit import COMPLETED, code_of_reason
 from loopctl.cli._options import McpOptions
 from loopctl.cli._presses import Presses
 from loopctl.driver import Agent
@@ -44,7 +44,7 @@ async def serve(options: McpOptions, presses: Presses) -> int:
                 else:
                     await server.serve_http(*options.address, signal, _tell)
         except Cancelled as stop:
-            return TERMINATED if stop.reason.origin == "shutdown" else INTERRUPTED
+            return code_of_reason(stop.reason)
         finally:
             for made in tools:
                 if isinstance(made, AgentTool):

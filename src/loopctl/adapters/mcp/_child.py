@@ -27,7 +27,7 @@ from loopctl.concurrency import (
     supervise,
 )
 
-__all__ = ["Child", "command_of", "wait_for"]
+__all__ = ["Child", "command_of", "resolve", "wait_for"]
 
 _GRACE = 1.0
 """Seconds from TERM to the end; KILL comes at 80 % of them."""
@@ -103,11 +103,11 @@ class Child:
 
     async def _lead(self, started: asyncio.Future[None]) -> None:
         # The work begins before `supervise` waits for the first time.
-        asyncio.get_running_loop().call_soon(_resolve, started)
+        asyncio.get_running_loop().call_soon(resolve, started)
         ending = await supervise(self._work, self._stop.token, grace=Grace(_GRACE))
         self._ending = ending
         self._incoming.end()
-        _resolve(self.ended)
+        resolve(self.ended)
         if ending.host_error is not None:
             raise ending.host_error
 
@@ -123,7 +123,7 @@ class Child:
         if self._ending is None and not self._is_leaving:
             self._is_mute = True
             self._incoming.end()
-            _resolve(self.ended)
+            resolve(self.ended)
             self._stop.cancel()
 
     def _hold(self, is_held: bool) -> None:  # noqa: FBT001 - a callback
@@ -155,6 +155,7 @@ def command_of(argv: tuple[str, ...], env: dict[str, str], cwd: str | None) -> C
     )
 
 
-def _resolve(future: asyncio.Future[None]) -> None:
+def resolve(future: asyncio.Future[None]) -> None:
+    """Say that what *future* waits for has happened, also if that was said."""
     if not future.done():
         future.set_result(None)

@@ -20,7 +20,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from loopctl.adapters.mcp._child import Child, command_of, wait_for
+from loopctl.adapters.mcp._child import Child, command_of, resolve, wait_for
 from loopctl.adapters.mcp._target import Target
 from loopctl.cancel import CancelSignal
 from loopctl.concurrency import Grace, TaskWork, breathe, describe, spawn, supervise
@@ -80,7 +80,7 @@ class Life:
         """
         try:
             if is_polite:
-                _resolve(self._closing)
+                resolve(self._closing)
                 await wait_for(self._task, _POLITE)
         finally:
             self._stop.cancel()
@@ -90,7 +90,7 @@ class Life:
         ending = await supervise(TaskWork(self._main(), "loopctl mcp session"), self._stop.token, grace=Grace(_GRACE))
         self._is_over = True
         self._error = ending.error
-        _resolve(self.ready)
+        resolve(self.ready)
         if ending.host_error is not None:
             raise ending.host_error
 
@@ -106,14 +106,14 @@ class Life:
             async with client:
                 self.tools = await list_tools(client)
                 self.client = client
-                _resolve(self.ready)
+                resolve(self.ready)
                 await self._closing
                 self._is_over = True
 
     @asynccontextmanager
     async def _transport(self) -> AsyncIterator[Transport]:
         if self._child is not None:
-            self._child.ended.add_done_callback(lambda _: _resolve(self._closing))
+            self._child.ended.add_done_callback(lambda _: resolve(self._closing))
             yield self._child.open()
             return
         async with create_mcp_http_client(headers=dict(self._target.headers)) as http:
@@ -154,8 +154,3 @@ def _innermost(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return error
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
