@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Callable, Iterator
 
@@ -92,9 +93,20 @@ async def _run(app: WebApp, served: ASGIApp, listener: socket.socket, stop: Canc
         try:
             await app.aclose()
         finally:
+            log.addFilter(_is_news)
             server.should_exit = True
 
-    await together((run, end), limit=2, name="loopctl web")
+    log = logging.getLogger("uvicorn.error")
+    try:
+        await together((run, end), limit=2, name="loopctl web")
+    finally:
+        log.removeFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Drop what uvicorn logs as an error of requests that the end cuts off: that is what an end does."""
+    is_cut_off = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not is_cut_off and not str(record.msg).startswith("Cancel ")
 
 
 class _Uvicorn(uvicorn.Server):

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -50,6 +51,19 @@ def test_a_signal_stops_what_runs_tells_its_clients_and_ends_the_command(number,
         assert events[-2]["value"]["run"]["stop"]["reason"]["origin"] == origin
         _, errors = process.communicate(timeout=PATIENCE)
         assert (process.returncode, errors) == (code, "")
+
+
+def test_a_request_that_is_still_being_sent_is_cut_off_without_a_word_in_the_log():
+    with serving() as (process, url):
+        with socket.create_connection(("127.0.0.1", httpx2.URL(url).port)) as slow:
+            slow.sendall(
+                b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                b"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n"
+            )
+            assert slow.recv(100).startswith(b"HTTP/1.1 100"), "its body is not awaited"
+            os.kill(process.pid, signal.SIGTERM)
+            _, errors = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, errors) == (143, "")
 
 
 def test_nobody_elsewhere_is_served_without_a_token(tmp_path):
