@@ -73,8 +73,10 @@ def resolve(text: str, there: list[str]) -> str:
     """Give the id of the run that *text* begins, among those that are *there*; *text* itself if it begins none.
 
     Raises:
-        UsageError: It begins several.
+        UsageError: It begins several, or is empty, as a variable of a shell that is not set.
     """
+    if not text:
+        raise UsageError("the id of a run is empty: loopctl ps lists them")
     found = [run_id for run_id in there if text in there or run_id.startswith((text, f"run_{text}"))]
     if text in there or not found:
         return text

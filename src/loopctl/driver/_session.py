@@ -50,8 +50,8 @@ class Session:
         Raises:
             UsageError: *history* is one that a provider would reject; the text says where. Or *store* is no path.
         """
-        if id == "":
-            raise UsageError("a session's id is a text that is not empty; leave it out to have one made")
+        if id is not None and not _can_be_id(id):
+            raise UsageError(f"a session's id is a text that is not empty, not {id!r}; leave it out to have one made")
         messages = tuple(history)
         problems = find_problems(messages)
         if problems:
@@ -249,6 +249,17 @@ class Session:
         """Give the id and the state."""
         state = "closed" if self._is_closed else "idle" if self._active is None else f"busy with {self._active.id}"
         return f"<Session {self.id} {state}, {len(self._history)} messages>"
+
+
+def _can_be_id(value: object) -> bool:
+    """True if it is a text that can be stored: half a surrogate pair, as of a terminal's stray byte, cannot."""
+    if not isinstance(value, str) or not value:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _as_message(value: str | UserMessage) -> UserMessage:

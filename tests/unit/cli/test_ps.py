@@ -90,3 +90,8 @@ def test_the_line_of_a_stop_says_who_asked_and_why():
     assert line.startswith("stopped by loopctl cancel (pid 7, alice): too long, while waiting for the reply [")
     line = stop_line(run("cancelled", stop=Stop(CancelReason("user", "", "acp"), Checkpoint.MODEL_REQUEST, 0.012)))
     assert line.startswith("stopped by acp while waiting for the reply [")
+
+
+def test_an_empty_id_names_no_run_also_where_there_is_only_one():
+    with pytest.raises(UsageError, match="empty"):
+        resolve("", [ID])

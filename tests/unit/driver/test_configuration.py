@@ -125,6 +125,8 @@ def test_a_session_can_be_named() -> None:
     assert Agent(MODEL).session(id="mine").id == "mine"
     with pytest.raises(UsageError, match="id"):
         Agent(MODEL).session(id="")
+    with pytest.raises(UsageError, match="id"):
+        Agent(MODEL).session(id="a stray byte of a terminal: \udcff")
     assert Agent(MODEL).session().id != Agent(MODEL).session().id
 
 
