@@ -89,9 +89,9 @@ def _perform(options: AnyOptions, presses: Presses) -> tuple[int, bool]:
         case CheckOptions():
             return _check(options), False
         case McpOptions():
-            return _serve(options, presses)
+            return _serve_mcp(options, presses)
         case ServeOptions():
-            return _serve_web(options, presses)
+            return _serve(options, presses)
         case PsOptions() | CancelOptions():
             return _ask_others(options), False
         case Options():
@@ -153,18 +153,18 @@ def _check(options: CheckOptions) -> int:
         return check(options, stdout)
 
 
-def _serve(options: McpOptions, presses: Presses) -> tuple[int, bool]:
-    from loopctl.cli._serve import serve  # those who chat need no server
+def _serve_mcp(options: McpOptions, presses: Presses) -> tuple[int, bool]:
+    from loopctl.cli._mcp import serve_mcp  # those who chat need no server
 
     _check_open(sys.stdin, "stdin")
     # Loose ends always: what a call was told to stop may still be there, and the client has gone.
-    return run(serve(options, presses)), True
+    return run(serve_mcp(options, presses)), True
 
 
-def _serve_web(options: ServeOptions, presses: Presses) -> tuple[int, bool]:
-    from loopctl.cli._web import serve_web  # nor a web server
+def _serve(options: ServeOptions, presses: Presses) -> tuple[int, bool]:
+    from loopctl.cli._serve import serve  # nor a web server
 
-    return run(serve_web(options, presses))
+    return run(serve(options, presses))
 
 
 def _check_open(stream: TextIO | None, name: str) -> None:

@@ -7,7 +7,7 @@ Source: the AG-UI protocol 1.0; the package `ag-ui-protocol`.
 """
 
 from loopctl.web._app import WebApp, create_app
-from loopctl.web._live import approve
+from loopctl.web._run import approve
 from loopctl.web._serve import serve
 
 __all__ = ["WebApp", "approve", "create_app", "serve"]

@@ -19,9 +19,9 @@ from loopctl.web._answers import ApiError, JsonResponse
 from loopctl.web._conversations import Conversations
 from loopctl.web._encode import JsonObject
 from loopctl.web._input import check_id, count_of, number_of, policy_of, read_json, run_input, urgency_of
-from loopctl.web._live import LiveRun, Policy, RunNames
 from loopctl.web._log import Missed
 from loopctl.web._records import Records, no_run, public
+from loopctl.web._run import Policy, RunNames, WebRun
 from loopctl.web._stream import RunStream
 
 __all__ = ["Api", "Owner", "Settings"]
@@ -209,7 +209,7 @@ class Api:
         """Whose run is meant, and which."""
         return self._owner(request), check_id("the run's id", request.path_params["run_id"])
 
-    def _find(self, request: Request) -> LiveRun:
+    def _find(self, request: Request) -> WebRun:
         owner, run_id = self._named(request)
         live = self.conversations.find(owner, run_id)
         if live is None:
@@ -229,7 +229,7 @@ def _elsewhere(told: JsonObject) -> Response:
     raise ApiError(409, "already_ended", text, more={**more, "state": "already_ended"})
 
 
-def _answer(live: LiveRun, receipt: Receipt) -> Response:
+def _answer(live: WebRun, receipt: Receipt) -> Response:
     run = receipt.run or live.run
     outcome = receipt.outcome if run is None else run.outcome
     value: JsonObject = {"run_id": live.id, "state": receipt.state, "outcome": outcome}

@@ -19,8 +19,8 @@ from loopctl.web._api import Api, Owner, Settings
 from loopctl.web._conversations import Conversations
 from loopctl.web._endpoints import endpoints, routes
 from loopctl.web._guard import Guard
-from loopctl.web._live import Policy
 from loopctl.web._page import Page
+from loopctl.web._run import Policy
 
 __all__ = ["WebApp", "create_app"]
 

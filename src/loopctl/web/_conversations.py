@@ -23,7 +23,7 @@ from loopctl.driver import Agent, Session
 from loopctl.errors import SessionBusy
 from loopctl.record import CancelReason, Urgency
 from loopctl.web._answers import ApiError
-from loopctl.web._live import CURRENT, LiveRun, Policy, RunNames
+from loopctl.web._run import CURRENT, Policy, RunNames, WebRun
 
 __all__ = ["Conversations", "name_of"]
 
@@ -56,11 +56,11 @@ class Conversations:
         self._wanted: Counter[_Key] = Counter()
         """The conversations in which runs are about to begin: these are not closed to make room."""
         self._door = asyncio.Lock()
-        self._active: dict[str, LiveRun] = {}
-        self._ended: OrderedDict[str, LiveRun] = OrderedDict()
-        self._by_client: dict[tuple[str, str], LiveRun] = {}
+        self._active: dict[str, WebRun] = {}
+        self._ended: OrderedDict[str, WebRun] = OrderedDict()
+        self._by_client: dict[tuple[str, str], WebRun] = {}
 
-    async def begin(self, names: RunNames, text: str, policy: Policy) -> LiveRun:
+    async def begin(self, names: RunNames, text: str, policy: Policy) -> WebRun:
         """Begin a run.
 
         Raises:
@@ -80,11 +80,11 @@ class Conversations:
             self._wanted[key] -= 1
             self._wanted += Counter()  # drops what is 0
 
-    def _begin(self, session: Session, names: RunNames, text: str, policy: Policy) -> LiveRun:
+    def _begin(self, session: Session, names: RunNames, text: str, policy: Policy) -> WebRun:
         busy = self._by_client.get((names.owner, names.run_id))
         if busy is not None and busy.run is None:
             raise ApiError(409, "run_exists", f"the run {names.run_id} goes on: give a new runId", more=_run_id(busy))
-        live = LiveRun(names, policy, text, self._most_events)
+        live = WebRun(names, policy, text, self._most_events)
         mark = CURRENT.set(live)  # the run's task, and all that comes of it, is made in this context
         try:
             live.begin(session.start(text))
@@ -100,20 +100,20 @@ class Conversations:
         live.task.add_done_callback(lambda _: self._on_end(live))
         return live
 
-    def find(self, owner: str, run_id: str) -> LiveRun | None:
+    def find(self, owner: str, run_id: str) -> WebRun | None:
         """Give a run of *owner*, by our name of it or by the client's."""
         for live in (self._active.get(run_id), self._ended.get(run_id), self._by_client.get((owner, run_id))):
             if live is not None and live.names.owner == owner:
                 return live
         return None
 
-    def runs_of(self, owner: str) -> Iterator[LiveRun]:
+    def runs_of(self, owner: str) -> Iterator[WebRun]:
         """Give the runs of *owner*, newest first."""
         known = [*self._ended.values(), *self._active.values()]
         known.sort(key=lambda live: live.started_at, reverse=True)
         return (live for live in known if live.names.owner == owner)
 
-    def active_in(self, owner: str, thread_id: str) -> LiveRun | None:
+    def active_in(self, owner: str, thread_id: str) -> WebRun | None:
         """Give the run that goes on in a conversation."""
         for live in self._active.values():
             if (live.names.owner, live.names.thread_id) == (owner, thread_id):
@@ -186,7 +186,7 @@ class Conversations:
     def _is_used(self, key: _Key) -> bool:
         return key in self._wanted or self.active_in(*key) is not None
 
-    def _on_end(self, live: LiveRun) -> None:
+    def _on_end(self, live: WebRun) -> None:
         del self._active[live.id]
         self._ended[live.id] = live
         if len(self._ended) > _KEPT_LOGS:
@@ -203,5 +203,5 @@ def name_of(owner: str, thread_id: str) -> str:
     return f"{owner}/{thread_id}" if owner else thread_id
 
 
-def _run_id(live: LiveRun) -> dict[str, str]:
+def _run_id(live: WebRun) -> dict[str, str]:
     return {"run_id": live.id}

@@ -15,7 +15,7 @@ from loopctl.concurrency import Grace, Patience, TaskWork, supervise
 from loopctl.record import Urgency
 from loopctl.web._answers import ApiError
 from loopctl.web._encode import JsonObject
-from loopctl.web._live import Policy
+from loopctl.web._run import Policy
 
 __all__ = ["check_id", "count_of", "number_of", "policy_of", "read_json", "run_input", "text_of", "urgency_of"]
 

@@ -13,7 +13,7 @@ from loopctl.record import Run
 from loopctl.web._answers import ApiError
 from loopctl.web._conversations import Conversations
 from loopctl.web._encode import JsonObject
-from loopctl.web._live import LiveRun
+from loopctl.web._run import WebRun
 
 __all__ = ["Records", "latencies_of", "no_run", "no_session", "public", "status_of"]
 
@@ -119,7 +119,7 @@ class Records:
             "active_run_id": None if active is None else active.id,
         }
 
-    def _runs_in(self, owner: str, thread_id: str) -> list[LiveRun]:
+    def _runs_in(self, owner: str, thread_id: str) -> list[WebRun]:
         return [live for live in self._conversations.runs_of(owner) if live.names.thread_id == thread_id]
 
 
@@ -146,11 +146,11 @@ def public(run: Run, thread_id: str) -> JsonObject:
     return {**run.to_json(), "session_id": thread_id}
 
 
-def _outcome(live: LiveRun) -> str:
+def _outcome(live: WebRun) -> str:
     return "running" if live.run is None else live.run.outcome
 
 
-def _described(live: LiveRun) -> JsonObject:
+def _described(live: WebRun) -> JsonObject:
     record = None if live.run is None else public(live.run, live.names.thread_id)
     return {
         "id": live.id,
@@ -167,7 +167,7 @@ def _described(live: LiveRun) -> JsonObject:
     }
 
 
-def status_of(live: LiveRun | None) -> JsonObject | None:
+def status_of(live: WebRun | None) -> JsonObject | None:
     """Say what a run does; None if it has ended, or is not one of this process."""
     if live is None or live.status is None:
         return None

@@ -21,8 +21,8 @@ from loopctl.concurrency import race, together
 from loopctl.errors import Cancelled
 from loopctl.record import CancelReason
 from loopctl.web._encode import events_missed, to_line
-from loopctl.web._live import LiveRun
 from loopctl.web._log import Missed
+from loopctl.web._run import WebRun
 
 __all__ = ["RunStream"]
 
@@ -42,7 +42,7 @@ _SHUTDOWN = CancelReason("shutdown", "the server ended the stream", "http")
 class RunStream(Response):
     """One stream of one run."""
 
-    def __init__(self, live: LiveRun, after: int, client: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, live: WebRun, after: int, client: str, headers: Mapping[str, str] | None = None) -> None:
         """Tell *client* what *live* told after the event *after*."""
         super().__init__(None, headers={**_HEADERS, "x-run-id": live.id, **(headers or {})})
         del self.headers["content-length"]

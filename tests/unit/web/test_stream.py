@@ -6,12 +6,12 @@ import asyncio
 
 from loopctl import Agent
 from loopctl.testing import ScriptedModel, pause, say, stall, virtual_run
-from loopctl.web._live import LiveRun, RunNames
+from loopctl.web._run import RunNames, WebRun
 from loopctl.web._stream import RunStream
 
 
-async def streamed(agent: Agent, send, receive) -> LiveRun:
-    live = LiveRun(RunNames("", "t", "r"), "cancel", "hi", 100)
+async def streamed(agent: Agent, send, receive) -> WebRun:
+    live = WebRun(RunNames("", "t", "r"), "cancel", "hi", 100)
     live.begin(agent.session().start("hi"))
     await RunStream(live, 0, "somebody")({"type": "http"}, receive, send)
     await live.task
@@ -53,8 +53,8 @@ def test_going_away_is_noticed_in_silence_whatever_the_server_says_of_its_protoc
         await asyncio.sleep(5.0)
         return {"type": "http.disconnect"}
 
-    async def main() -> tuple[LiveRun, float]:
-        live = LiveRun(RunNames("", "t", "r"), "cancel", "hi", 100)
+    async def main() -> tuple[WebRun, float]:
+        live = WebRun(RunNames("", "t", "r"), "cancel", "hi", 100)
         live.begin(Agent(ScriptedModel(stall())).session().start("hi"))
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -71,8 +71,8 @@ def test_the_end_of_the_servers_own_task_is_a_shutdown():
     async def send(message: dict) -> None:
         del message
 
-    async def main() -> LiveRun:
-        live = LiveRun(RunNames("", "t", "r"), "cancel", "hi", 100)
+    async def main() -> WebRun:
+        live = WebRun(RunNames("", "t", "r"), "cancel", "hi", 100)
         live.begin(Agent(ScriptedModel(stall())).session().start("hi"))
         task = asyncio.ensure_future(RunStream(live, 0, "somebody")({"type": "http"}, never, send))
         await asyncio.sleep(1.0)

@@ -11,7 +11,7 @@ import { Composer } from "./composer.js";
 import { h, icon, put } from "./dom.js";
 import { endingText } from "./ending.js";
 import { Follower } from "./follow.js";
-import { LiveRun, fromStored } from "./live.js";
+import { WebRun, fromStored } from "./live.js";
 import { RunView } from "./run_view.js";
 import { sentence, shorten, waiting } from "./words.js";
 
@@ -115,7 +115,7 @@ export class Conversation {
       return false;
     }
     this.#warn("");
-    const run = new LiveRun(text, newId());
+    const run = new WebRun(text, newId());
     this.title ||= shorten(text, 60);
     const view = this.#show(run);
     this.toEnd();

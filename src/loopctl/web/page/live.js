@@ -10,7 +10,7 @@ const FINAL = new Set(["completed", "failed", "denied", "not_started", "interrup
 
 export const isFinal = (status) => FINAL.has(status);
 
-export class LiveRun {
+export class WebRun {
   id = null;
   clientId = null;
   input = "";
@@ -239,7 +239,7 @@ const HANDLERS = {
 
 /** Give a run that has ended, or whose process has, from what the server keeps of it. */
 export function fromStored(stored) {
-  const run = new LiveRun(stored.input ?? stored.record?.input ?? "");
+  const run = new WebRun(stored.input ?? stored.record?.input ?? "");
   run.id = stored.id;
   run.startedAt = stored.started_at ?? null;
   run.endedAt = stored.ended_at ?? null;

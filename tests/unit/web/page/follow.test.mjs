@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { Refused, Unreachable } from "../../../../src/loopctl/web/page/api.js";
 import { Follower } from "../../../../src/loopctl/web/page/follow.js";
-import { LiveRun } from "../../../../src/loopctl/web/page/live.js";
+import { WebRun } from "../../../../src/loopctl/web/page/live.js";
 
 const said = (number, delta) => `id: ${number}\ndata: ${JSON.stringify({ type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta })}\n\n`;
 const finished = (number) => `id: ${number}\ndata: {"type":"RUN_FINISHED","outcome":{"type":"success"}}\n\n`;
@@ -46,7 +46,7 @@ class Script {
 
 function follower(...answers) {
   const api = new Script(...answers);
-  const run = new LiveRun("hi", "c1");
+  const run = new WebRun("hi", "c1");
   const states = [];
   const made = new Follower(api, run, () => {
     if (states.at(-1) !== made.state) states.push(made.state);

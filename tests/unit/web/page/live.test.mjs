@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { LiveRun, fromStored } from "../../../../src/loopctl/web/page/live.js";
+import { WebRun, fromStored } from "../../../../src/loopctl/web/page/live.js";
 import { callsByStatus, failure, place, stopSentence } from "../../../../src/loopctl/web/page/words.js";
 
 const call = (id, status, more = {}) => ({ id, name: "save", arguments: { a: 1 }, status, result: null, attempts: 1, started_at: 10, ended_at: 11, ...more });
@@ -17,7 +17,7 @@ function record({ outcome = "cancelled", calls = [], blocks = [], checkpoint = "
 }
 
 function played(...events) {
-  const run = new LiveRun("hi");
+  const run = new WebRun("hi");
   events.forEach((event, at) => run.take(event, at + 1));
   return run;
 }
@@ -70,7 +70,7 @@ test("an attempt that failed is void, and nothing before it", () => {
 });
 
 test("an event that comes again is not taken again", () => {
-  const run = new LiveRun();
+  const run = new WebRun();
   run.take(said("m", "a"), 1);
   run.take(said("m", "a"), 1);
   run.take(said("m", "b"), 2);

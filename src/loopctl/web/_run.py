@@ -24,12 +24,12 @@ from loopctl.tools import Approval, ToolContext
 from loopctl.web._encode import Encoder
 from loopctl.web._log import RunLog
 
-__all__ = ["CURRENT", "LiveRun", "Policy", "RunNames", "approve"]
+__all__ = ["CURRENT", "Policy", "RunNames", "WebRun", "approve"]
 
 Policy: TypeAlias = Literal["cancel", "detach"]
 """What becomes of a run when the last stream of it has gone."""
 
-CURRENT: ContextVar[LiveRun] = ContextVar("loopctl_web_run")
+CURRENT: ContextVar[WebRun] = ContextVar("loopctl_web_run")
 """The run that the current task is a part of."""
 
 
@@ -43,7 +43,7 @@ class RunNames:
     run_id: str
 
 
-class LiveRun:
+class WebRun:
     """A run that was begun here."""
 
     def __init__(self, names: RunNames, policy: Policy, input: str, most_events: int) -> None:
