@@ -85,3 +85,12 @@ def test_what_is_no_message_is_refused_and_the_next_is_heard():
         refused, answered = client.answers(5, 6)
         assert refused["code"] == -32601
         assert answered == ENDED
+
+
+def test_an_answer_that_is_none_is_refused_and_ends_nothing():
+    with OpenAIServer(text("fresh")) as server, Lines(server).begin() as client:
+        client.write({"id": [], "result": {}}, {"id": {}, "error": {}}, {"id": 0, "error": "no"}, {"id": 1})
+        codes = [client.read()["error"]["code"] for _ in range(3)]
+        assert codes == [-32600, -32600, -32600]
+        client.write(client.prompt(6))
+        assert client.answers(6) == [ENDED]

@@ -183,6 +183,9 @@ class Wire:
         if not isinstance(message, dict):
             self._refuse(_INVALID_REQUEST, "Invalid request: it is no object")
             return None
+        if "method" not in message and not _is_response(message):
+            self._refuse(_INVALID_REQUEST, "Invalid request: it is neither a request nor a response")
+            return None
         params = message.get("params")
         if message.get("method") == _CANCEL_REQUEST:
             if isinstance(params, dict):
@@ -199,6 +202,11 @@ class Wire:
         if not self._is_ended:
             self._is_ended = True
             self._loop.call_soon(self.on_end, how)
+
+
+def _is_response(message: dict[str, Any]) -> bool:
+    """Say whether the SDK can take *message* as an answer; its reading ends with anything else."""
+    return isinstance(message.get("id"), int | str) and isinstance(message.get("error"), dict | None)
 
 
 def _nobody(_: object) -> None:
