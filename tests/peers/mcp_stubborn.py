@@ -5,6 +5,7 @@
 - mute: answers nothing at all. deaf: the same, survives TERM and the end of its input, and has a child that does too.
 - silent: closes its output at the first call and lives on. clinging: survives TERM and the end of its input.
 - loud: `work` ignores a cancel, tells progress all the way and answers late; `flood` never stops telling.
+- refusing: lists no tools, and says why. garbled: `work` answers with half of a character, `other` with nothing.
 - endless: writes a line without an end. fickle: `work` takes something else from the first call on, and `flood` goes.
 """
 
@@ -81,10 +82,15 @@ def answer(request: dict[str, Any]) -> None:
             version = request["params"]["protocolVersion"]
             capabilities = {"tools": {"listChanged": True}}
             say(id=request["id"], result={"protocolVersion": version, "capabilities": capabilities, "serverInfo": info})
+        case "tools/list" if MODE == "refusing":
+            say(id=request["id"], error={"code": -32603, "message": "the licence has ended"})
         case "tools/list":
             say(id=request["id"], result={"tools": TOOLS})
         case "tools/call" if MODE == "fickle":
             change(request)
+        case "tools/call" if MODE == "garbled":
+            is_work = request["params"]["name"] == "work"
+            say(id=request["id"], result={"content": [{"type": "text", "text": "cut \ud83d"}]} if is_work else None)
         case "tools/call" if MODE == "silent":
             os.close(1)
         case "tools/call" if MODE == "endless":

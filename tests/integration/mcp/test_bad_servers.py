@@ -148,6 +148,26 @@ def test_a_server_that_closes_its_output_and_lives_on_is_told_of_and_ended(peer)
     asyncio.run(main())
 
 
+def test_a_server_that_refuses_to_list_its_tools_is_told_of_by_its_own_words(peer):
+    async def main():
+        with pytest.raises(ToolError, match="failed: MCPError: the licence has ended"):
+            await peer.bad("refusing").connect()
+        assert not any(map(is_alive, peer.pids()))
+
+    asyncio.run(main())
+
+
+def test_an_answer_with_half_of_a_character_is_taken_and_one_that_is_none_is_a_failed_call_at_once(peer):
+    async def main():
+        async with peer.bad("garbled", timeout=10) as client:
+            assert await call(client, "work") == "cut \N{REPLACEMENT CHARACTER}"
+            with pytest.raises(ToolError, match="what came of it is unknown"):
+                await call(client, "other")
+            assert await call(client, "work") == "cut \N{REPLACEMENT CHARACTER}"
+
+    asyncio.run(main())
+
+
 def test_a_server_that_changes_its_tools_is_told_of_when_they_are_called(peer):
     async def main():
         async with peer.bad("fickle") as client:

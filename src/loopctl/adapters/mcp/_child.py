@@ -50,6 +50,7 @@ class Child:
         self._ending: Ending | None = None
         self._is_mute = False
         self._is_leaving = False
+        self._is_left = False
         self._incoming = Incoming(self._hold)
         self._work = ProcessWork(command, _GRACE, self._take, is_fed=True)
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -82,10 +83,10 @@ class Child:
                 await wait_for(lead, 2 * _GRACE)
 
     def why(self) -> str:
-        """Say how it ended; empty if it has not."""
+        """Say how it ended; empty if it has not, or was ended by us."""
         if self._is_mute:
             return "closed its output"
-        if self._ending is None:
+        if self._ending is None or self._is_left:
             return ""
         match self._ending.error, self._ending.value:
             case FileNotFoundError() | PermissionError() as error, _:
@@ -106,6 +107,7 @@ class Child:
         asyncio.get_running_loop().call_soon(resolve, started)
         ending = await supervise(self._work, self._stop.token, grace=Grace(_GRACE))
         self._ending = ending
+        self._is_left = self._is_leaving
         self._incoming.end()
         resolve(self.ended)
         if ending.host_error is not None:

@@ -7,13 +7,16 @@ its own pipe and not our memory; what is no message is dropped, as servers like 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
+from typing import Any
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
+from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
 
 from loopctl.concurrency import breathe
 
@@ -182,7 +185,19 @@ class Outgoing:
 
 
 def _parse(line: bytes) -> SessionMessage | None:
-    try:
+    with suppress(ValueError):
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError:
+    with suppress(ValueError, RecursionError):
+        return _mend(json.loads(line.decode(errors="replace")))
+    return None
+
+
+def _mend(value: Any) -> SessionMessage | None:
+    """Make a message of one that is not strict: with half of a surrogate pair, where a server has cut a text."""
+    text = json.dumps(value, ensure_ascii=False).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    with suppress(ValueError):
+        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+    if not isinstance(value, dict) or "method" in value or not isinstance(value.get("id"), int | str):
         return None
+    wrong = ErrorData(code=INVALID_REQUEST, message="its answer cannot be read, so what came of it is unknown")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=value["id"], error=wrong))  # else it would be waited for
