@@ -109,6 +109,18 @@ def test_clients_that_read_nothing_stall_or_flood_hold_up_no_other_over_http(pee
         assert asyncio.run(other(url)) == "3"
 
 
+def test_a_client_that_stalls_at_the_end_of_the_server_is_no_fault_that_anybody_is_told_of(peer):
+    with server(peer, "--http", "0") as process:
+        port = int(re.findall(r":(\d+)/", process.stderr.readline().decode())[0])
+        with post(port, "slow", call(1, "slow", name="half")[:40], length=5000):
+            with post(port, "slow", call(2, "slow", name="whole")):
+                wait_until(lambda: "begun whole" in peer.lines())
+            process.send_signal(signal.SIGTERM)
+            said = process.stderr.read().decode()
+    assert "timeout graceful shutdown exceeded" in said, "else nothing was cut short"
+    assert "Traceback" not in said
+
+
 def test_a_client_that_does_not_read_is_told_no_news_and_its_calls_go_on(peer):
     with server(peer) as process:
         process.stdin.write(call(1, "flood") + b"\n")

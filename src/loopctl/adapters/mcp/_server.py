@@ -12,8 +12,10 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import logging
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
@@ -134,6 +136,9 @@ class McpServer:
             app = self._server.streamable_http_app(host=host)
             server = _Uvicorn(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
 
+            # After `Config`, which sets up the logging anew; it stays, because what is cancelled ends later.
+            logging.getLogger("uvicorn.error").addFilter(_is_news)
+
             def stop() -> None:
                 server.should_exit = True
 
@@ -191,6 +196,11 @@ class _Uvicorn(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave the signals of the process to whoever has them."""
         yield
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Drop the tracebacks of requests that uvicorn itself has cancelled at its end."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], asyncio.CancelledError)
 
 
 def _result(text: str, *, is_error: bool) -> types.CallToolResult:
