@@ -22,6 +22,8 @@ __all__ = ["default_store", "made_default_store", "runs", "sessions"]
 
 _ID = 12
 """Characters of a run's id that a table shows: its beginning is enough for `loopctl runs show`."""
+_NAME = 40
+"""Characters of a session's id: people give them."""
 _WORDS = 60
 """Characters of what a person said."""
 
@@ -58,6 +60,9 @@ def runs(options: RunsOptions) -> int:
         StoreError: It cannot be used.
     """
     store = _store(options.store)
+    for given in (options.run, options.session):
+        if given is not None and (not given or not _is_text(given)):
+            raise UsageError(f"{given!r} is no id: loopctl runs and loopctl sessions list them")
     if options.run is not None:
         found = store.find(options.run)
         if found is None:
@@ -67,7 +72,14 @@ def runs(options: RunsOptions) -> int:
     if options.is_json:
         return _print([run.to_json() for run in newest])
     rows = [
-        (run.id[:_ID], _time(run.started_at), _took(run), run.outcome, run.session_id, shorten(run.input, _WORDS))
+        (
+            run.id[:_ID],
+            _time(run.started_at),
+            _took(run),
+            run.outcome,
+            shorten(run.session_id, _NAME),
+            shorten(run.input, _WORDS),
+        )
         for run in newest
     ]
     return _table(("run", "started", "took", "outcome", "session", "input"), rows)
@@ -88,7 +100,7 @@ def sessions(options: SessionsOptions) -> int:
         return _print([session.to_json() for session in found])
     rows = [
         (
-            session.id,
+            shorten(session.id, _NAME),
             _time(session.used_at),
             str(session.run_count),
             "" if session.pid is None else f"process {session.pid}",
@@ -97,6 +109,11 @@ def sessions(options: SessionsOptions) -> int:
         for session in found
     ]
     return _table(("session", "last used", "runs", "open in", "title"), rows)
+
+
+def _is_text(given: str) -> bool:
+    """True unless it holds a stray byte, as a terminal may send: no id does."""
+    return given.encode(errors="replace").decode() == given
 
 
 def _store(path: str | None) -> Store:
@@ -126,7 +143,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
 def _show(run: StoredRun) -> int:
     out = Screen(sys.stdout, os.environ)
     out.line(f"{run.id}  {run.outcome}{' (adopted)' if run.is_adopted else ''}", "bold")
-    out.line(f"session   {run.session_id}")
+    out.line(f"session   {shorten(run.session_id, 10 * _WORDS)}")
     out.line(f"started   {_time(run.started_at)} in process {run.pid}")
     out.line(f"took      {_took(run) or 'not known: nobody saw its end'}")
     out.line(f"input     {shorten(run.input, 10 * _WORDS)}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import json
 import logging
 import os
 import sqlite3
@@ -31,6 +30,7 @@ from loopctl.store._tables import (
     StartRow,
     add_messages,
     adopt,
+    built,
     messages_of,
     read_calls,
     read_runs,
@@ -256,7 +256,7 @@ class Journal:
             raise UsageError(f"{self._session_id} is in {self._file.path} with another history: leave out history=")
         rows = read_runs(connection, self._keep_runs, where={"session_id": self._session_id})
         runs = tuple(
-            Run.from_json(json.loads(row.record))
+            built(f"what is stored of the run {row.id}", row.record, Run.from_json)
             if row.record is not None
             else interrupted_run(row, read_turns(connection, row.id), read_calls(connection, row.id))
             for row in reversed(rows)

@@ -6,7 +6,6 @@ written before.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -124,10 +123,10 @@ def stored_run(row: RunRow, turns: tuple[Turn, ...], calls: Mapping[str, CallRow
         outcome=outcome,
         started_at=row.started_at,
         ended_at=row.ended_at,
-        input=json.loads(row.input),
+        input=row.input,
         pid=row.pid,
         calls=tuple(_call(record, calls.get(record.id), is_running=is_open and is_alive) for record in records),
-        record=None if row.record is None else json.loads(row.record),
+        record=row.record,
         is_adopted=bool(row.adopted),
     )
 
@@ -174,7 +173,7 @@ def interrupted_run(row: RunRow, turns: tuple[Turn, ...], calls: Mapping[str, Ca
         id=row.id,
         session_id=row.session_id,
         outcome="interrupted",
-        input=UserMessage(json.loads(row.input)),
+        input=UserMessage(row.input),
         output=None,
         partial_text="",
         stop=None,

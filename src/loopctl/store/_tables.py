@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from loopctl.concurrency import epoch, quote
+from loopctl.concurrency import describe, epoch, quote
+from loopctl.errors import LoopError
 from loopctl.messages import Message, message_from_json, message_to_json
 from loopctl.record import Run, ToolCallRecord, Turn
 
@@ -23,6 +24,7 @@ __all__ = [
     "StartRow",
     "add_messages",
     "adopt",
+    "built",
     "ids_from",
     "messages_of",
     "read_calls",
@@ -40,6 +42,8 @@ __all__ = [
     "write_title",
     "write_turn",
 ]
+
+T = TypeVar("T")
 
 _RUN = "number, id, session_id, state, claim, pid, started_at, ended_at, input, record, adopted"
 _SESSION = "id, created_at, used_at, model, title, claim, pid"
@@ -86,8 +90,8 @@ class RunRow:
     started_at: float
     ended_at: float | None
     input: str
-    """As JSON, like `record`."""
-    record: str | None
+    record: dict[str, Any] | None
+    """What `Run.to_json` gave; None before the end."""
     adopted: int
 
 
@@ -188,7 +192,8 @@ def adopt(connection: sqlite3.Connection, run: Run, messages: Iterable[Message])
 def messages_of(connection: sqlite3.Connection, session_id: str) -> tuple[Message, ...]:
     """Read the history of a session."""
     query = "SELECT message FROM messages WHERE session_id = ? ORDER BY number"
-    return tuple(message_from_json(json.loads(text)) for (text,) in connection.execute(query, (session_id,)))
+    what = f"the history of {session_id}"
+    return tuple(_decoded(what, text, message_from_json) for (text,) in connection.execute(query, (session_id,)))
 
 
 def read_session(connection: sqlite3.Connection, session_id: str) -> SessionRow | None:
@@ -206,7 +211,7 @@ def read_sessions(connection: sqlite3.Connection, limit: int) -> list[SessionRow
 def read_run(connection: sqlite3.Connection, run_id: str) -> RunRow | None:
     """Read one run."""
     found = connection.execute(f"SELECT {_RUN} FROM runs WHERE id = ?", (run_id,)).fetchone()  # noqa: S608
-    return None if found is None else RunRow(*found)
+    return None if found is None else _run_row(found)
 
 
 def ids_from(connection: sqlite3.Connection, beginning: str) -> list[str]:
@@ -234,13 +239,27 @@ def read_runs(
         values.append(before)
     having = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     query = f"SELECT {_RUN} FROM runs{having} ORDER BY number DESC LIMIT ?"  # noqa: S608 - names of ours
-    return [RunRow(*found) for found in connection.execute(query, (*values, limit))]
+    return [_run_row(found) for found in connection.execute(query, (*values, limit))]
+
+
+def _run_row(found: Iterable[Any]) -> RunRow:
+    row = RunRow(*found)
+    what = f"what is stored of the run {row.id}"
+    record = None if row.record is None else _decoded(what, str(row.record), _object)
+    return replace(row, input=_decoded(what, row.input, str), record=record)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"not an object: {value!r}")
+    return value
 
 
 def read_turns(connection: sqlite3.Connection, run_id: str) -> tuple[Turn, ...]:
     """Read the turns of a run whose end was never written."""
     query = "SELECT turn FROM turns WHERE run_id = ? ORDER BY number"
-    return tuple(Turn.from_json(json.loads(text)) for (text,) in connection.execute(query, (run_id,)))
+    what = f"a turn of the run {run_id}"
+    return tuple(_decoded(what, text, Turn.from_json) for (text,) in connection.execute(query, (run_id,)))
 
 
 def read_calls(connection: sqlite3.Connection, run_id: str) -> dict[str, CallRow]:
@@ -253,4 +272,23 @@ def read_calls(connection: sqlite3.Connection, run_id: str) -> dict[str, CallRow
 
 
 def _call(text: str) -> ToolCallRecord:
-    return ToolCallRecord.from_json(json.loads(text))
+    return _decoded("a tool call", text, ToolCallRecord.from_json)
+
+
+def _decoded(what: str, text: str, make: Callable[[Any], T]) -> T:
+    return built(what, text, lambda text: make(json.loads(text)))
+
+
+def built(what: str, value: Any, make: Callable[[Any], T]) -> T:
+    """Make of what is stored what it was written from.
+
+    Raises:
+        DatabaseError: It was not written by us, which whoever reads the file says with its path.
+    """
+    try:
+        return make(value)
+    except (ValueError, LookupError, TypeError, AttributeError, LoopError) as error:
+        raise sqlite3.DatabaseError(
+            f"{what} is damaged ({describe(error)}). Move the file away, with what is beside it, and put a copy in its"
+            " place"
+        ) from error

@@ -137,6 +137,27 @@ def test_what_is_not_there_is_named_and_nothing_is_made(loopctl, tmp_path, line,
     assert not (tmp_path / "typo.db").exists()
 
 
+@pytest.mark.parametrize("line", [("show", ""), ("show", "\udcff"), ("--session", ""), ("--session", "\udcff")])
+def test_what_can_be_no_id_is_refused(loopctl, line):
+    some_runs("s.db")
+    code, out, err = loopctl("runs", *line, "--store", "s.db")
+    assert (code, out) == (2, "")
+    assert "is no id" in err
+
+
+def test_a_long_name_of_a_session_leaves_the_tables_readable(loopctl):
+    async def main():
+        session = Agent(ScriptedModel("Yes.")).session(store="s.db", id="long " * 500)
+        await session.run("hi")
+        await session.aclose()
+
+    virtual_run(main)
+    for table in ("runs", "sessions"):
+        code, out, _ = loopctl(table, "--store", "s.db")
+        assert code == 0
+        assert max(map(len, out.splitlines())) < 160
+
+
 def test_a_chat_says_that_the_last_run_was_interrupted_and_keeps_it_if_asked():
     async def die():
         session = Agent(ScriptedModel([say("half"), stall()]), [add]).session(store="live.db", id="ada")

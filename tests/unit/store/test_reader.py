@@ -1,5 +1,8 @@
 """What is asked of a store is answered from the file alone, by pages, and never makes a file."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from loopctl import Agent, StoreError, UsageError
@@ -87,6 +90,43 @@ def test_a_damaged_store_is_named_with_the_next_move(store):
     with pytest.raises(StoreError, match="it is damaged") as caught:
         store.runs()
     assert store.path in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE runs SET record = '{'",
+        "UPDATE runs SET record = '[]'",
+        "UPDATE runs SET input = '{'",
+    ],
+)
+def test_a_row_that_is_damaged_is_named_with_the_next_move(store, damage):
+    _damage(store, damage)
+    with pytest.raises(StoreError, match=r"stored of the run run_.* is damaged .* put a copy") as caught:
+        store.runs()
+    assert store.path in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        ("UPDATE runs SET record = '{}'", "what is stored of the run run_"),
+        ("UPDATE messages SET message = '[]'", "the history of a is damaged"),
+        ("UPDATE messages SET message = '{'", "the history of a is damaged"),
+    ],
+)
+def test_a_session_with_damaged_rows_fails_before_its_model_is_asked(store, damage, what):
+    _damage(store, damage)
+    model = ScriptedModel("Never.")
+    with pytest.raises(StoreError, match=what) as caught:
+        virtual_run(Agent(model).session(store=store.path, id="a").run("hi"))
+    assert store.path in str(caught.value)
+    assert model.requests == []
+
+
+def _damage(store, statement):
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        connection.execute(statement)
 
 
 def test_a_session_whose_store_is_damaged_fails_before_its_model_is_asked(store):
