@@ -235,7 +235,7 @@ MAP: dict[Checkpoint, Entry] = {
         IN_GRACE,
         (
             Site(
-                "adapters/mcp/_client.py McpClient.connect",
+                "adapters/mcp/_client.py McpClient._begin",
                 _in("integration/mcp/test_client", "test_a_cancel_that_came_before_connecting_starts_nothing")
                 + _in("integration/mcp/test_bad_servers", "test_a_cancel_while_connecting_leaves_no_process"),
             ),

@@ -246,6 +246,33 @@ def test_the_end_of_a_connection_ends_the_process(peer):
     asyncio.run(main())
 
 
+def test_a_second_connect_meanwhile_is_refused_and_starts_nothing(peer):
+    async def main():
+        client = peer.good()
+        first, second = await asyncio.gather(client.connect(), client.connect(), return_exceptions=True)
+        assert first is None
+        assert isinstance(second, UsageError)
+        await client.aclose()
+
+    asyncio.run(main())
+    (pid,) = peer.pids()
+    assert not is_alive(pid)
+
+
+def test_a_close_while_connecting_ends_both(peer):
+    async def main():
+        client = peer.bad("mute", connect_timeout=600)  # more than the test may take
+        connecting = asyncio.ensure_future(client.connect())
+        await peer.until_logged("server/discover")
+        await client.aclose()
+        with pytest.raises(ToolError, match="connect again"):
+            await connecting
+
+    asyncio.run(main())
+    (pid,) = peer.pids()
+    assert not is_alive(pid)
+
+
 def test_a_connection_that_nobody_closes_ends_with_the_loop(peer):
     async def main():
         await peer.good().connect()

@@ -79,6 +79,7 @@ class McpClient:
         self._approval = approval
         self._protocol: Protocol = protocol
         self._life: Life | None = None
+        self._beginning: Life | None = None
         self._changes = 0
         self._changes_listed = 0
         self._schemas: dict[str, Any] = {}
@@ -98,7 +99,7 @@ class McpClient:
         Raises:
             Cancelled: The signal fired.
             ToolError: The server cannot be started or reached, or does not answer as it should.
-            UsageError: It is connected.
+            UsageError: It is connected, or is being connected.
 
         Cancellation:
             The checkpoint `SETUP`. What had been begun is taken down before this ends: the process is killed and
@@ -106,8 +107,16 @@ class McpClient:
         """
         if self._life is not None and not self._life.is_over:
             raise UsageError(f"{self} is connected: use its tools, or aclose it")
+        if self._beginning is not None:
+            raise UsageError(f"{self} is being connected: wait for that")
         token = token_of(CancelSignal() if signal is None else signal)
-        life = Life(self._target, self._protocol, self._on_changed)
+        life = self._beginning = Life(self._target, self._protocol, self._on_changed)
+        try:
+            await self._begin(life, token)
+        finally:
+            self._beginning = None
+
+    async def _begin(self, life: Life, token: CancelToken) -> None:
         ending = await supervise(
             ForeignWork(life.ready),
             token,
@@ -126,11 +135,13 @@ class McpClient:
         self._take(life, life.client.server_info)
 
     async def aclose(self) -> None:
-        """End the connection, and the server's process; idempotent.
+        """End the connection, and the server's process; also one that is being made. Idempotent.
 
         Cancellation:
             Goes on to the host; the process is killed meanwhile.
         """
+        if self._beginning is not None:
+            await self._beginning.end(is_polite=False)
         if self._life is not None:
             await self._life.end(is_polite=True)
 
