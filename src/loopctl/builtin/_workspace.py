@@ -144,13 +144,16 @@ def open_file(place: Place) -> Iterator[BinaryIO]:
         descriptor = os.open(place.name, _FILE, dir_fd=place.folder)
     except OSError as error:
         raise ToolError(_why(error, place.name, place.folder, place.shown, "file")) from error
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+    try:
         mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
+        if stat.S_ISDIR(mode):  # asked first: Python opens no folder
             raise ToolError(f"{place.shown} is a folder. list_dir shows what is in it.")
         if not stat.S_ISREG(mode):
             raise ToolError(f"{place.shown} is not a regular file, and is left alone.")
-        yield file
+        with open(descriptor, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(descriptor)
 
 
 def _why(error: OSError, name: str, folder: int, shown: str, wanted: str) -> str:

@@ -32,7 +32,7 @@ def effects(options: EffectsOptions) -> int:
         StoreError: It cannot be used.
     """
     if not Path(options.store).exists():
-        raise UsageError(f"there is no store {options.store!r}")
+        raise UsageError(f"there is no store {options.store!r}: name the file that --store was given")
     ledger = Ledger(options.store)
     said = options.resolution
     if said is not None:

@@ -85,7 +85,8 @@ class Remote:
             answer = await self._client.request(method, self._url + path, json=body)
             value = answer.json()
         except httpx2.HTTPError as error:
-            raise LoopError(f"{self._url} cannot be reached: {str(error) or type(error).__name__}") from error
+            what = str(error) or type(error).__name__
+            raise LoopError(f"{self._url} cannot be reached: {what}. Does loopctl serve run there?") from error
         except ValueError as error:
             raise LoopError(f"{self._url} does not speak the API of loopctl: its answer is no JSON") from error
         return answer.status_code, value if isinstance(value, dict) else {}

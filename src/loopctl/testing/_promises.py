@@ -6,7 +6,7 @@ seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from loopctl.messages import find_problems
 from loopctl.record import (
@@ -17,6 +17,7 @@ from loopctl.record import (
     Event,
     Run,
     RunEnded,
+    StragglerEnded,
     ToolFinished,
     ToolStarted,
     TurnEnded,
@@ -27,8 +28,8 @@ from loopctl.testing._stopped import Stopped
 
 __all__ = ["broken_promises"]
 
-_CLOSINGS = (ApprovalEnded, ToolFinished, TurnEnded, RunEnded)
-"""What may be told after a cancel."""
+_CLOSINGS = (ApprovalEnded, ToolFinished, TurnEnded, RunEnded, StragglerEnded)
+"""What may be told after a cancel; the end of a straggler at any time, and to observers only."""
 _PAIRS = ((ApprovalRequested, ApprovalEnded), (ToolStarted, ToolFinished), (TurnStarted, TurnEnded))
 _OF_CALLS = {
     Checkpoint.TOOL_CALL,
@@ -68,7 +69,9 @@ def broken_promises(stopped: Stopped, whole: Stopped | None) -> list[str]:
 
 
 def _one_ending_is_told(stopped: Stopped) -> Iterator[str]:
-    sides = {"an observer": stopped.told}
+    sides: dict[str, Sequence[Event]] = {
+        "an observer": [event for event in stopped.told if not isinstance(event, StragglerEnded)]
+    }
     if stopped.read:
         sides["the reader"] = stopped.read
     for who, events in sides.items():
@@ -80,7 +83,7 @@ def _one_ending_is_told(stopped: Stopped) -> Iterator[str]:
         yield from _unpaired(who, events)
 
 
-def _unpaired(who: str, events: list[Event]) -> Iterator[str]:
+def _unpaired(who: str, events: Sequence[Event]) -> Iterator[str]:
     for begin, end in _PAIRS:
         begun, ended = (sum(isinstance(event, kind) for event in events) for kind in (begin, end))
         if begun != ended:

@@ -55,7 +55,10 @@ async def serve(
         Ends the server and its runs as *signal* does, then goes on.
     """
     if not is_loopback(host) and not app.asks_who:
-        raise UsageError(f"{host} is reached from elsewhere: give create_app a token= or an owner=, or serve 127.0.0.1")
+        raise UsageError(
+            f"{host} is reached from elsewhere: give loopctl serve a --token-file, or create_app a token= or an owner=,"
+            " or listen at 127.0.0.1"
+        )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     over = CancelSignal()
     stop = over if signal is None else CancelSignal.any_of(over, signal)

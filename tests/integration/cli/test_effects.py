@@ -79,7 +79,7 @@ def test_what_has_not_happened_is_done_by_the_next_call(loopctl):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["missing.db"], 2, "there is no store 'missing.db'"),
+        (["missing.db"], 2, "there is no store 'missing.db': name the file"),
         (["other.db"], 1, "is a database of another program"),
         (["s.db", "--done", "never"], 2, "'never' was never begun"),
         (["s.db", "--not-done", "first"], 2, "'first' is done, with the result 1"),

@@ -55,7 +55,7 @@ def test_a_server_with_a_token_wants_it(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "why"),
     [
-        (("--url", "http://127.0.0.1:9"), 1, "http://127.0.0.1:9 cannot be reached"),
+        (("--url", "http://127.0.0.1:9"), 1, "Does loopctl serve run there?"),
         (("--url", "127.0.0.1:8780"), 2, "write http://127.0.0.1:8780"),
         (("--url", "http://127.0.0.1:9", "--token-file", "/nowhere"), 2, "--token-file /nowhere cannot be read"),
         (("--token-file", "x"), 2, "--token-file goes with --url"),

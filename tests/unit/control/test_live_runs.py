@@ -232,9 +232,17 @@ def test_another_thread_with_a_loop_of_its_own_gets_the_same_receipt() -> None:
 @pytest.mark.parametrize("has_store", [False, True])
 def test_cancels_that_race_with_the_end_have_receipts_that_equal_the_records(tmp_path: Path, has_store: bool) -> None:
     """From another thread, at instants all over the last steps of a run; a store writes between two of them."""
-    count = 100 if has_store else 300
     store = tmp_path / "store.db" if has_store else None
     agent = Agent(ScriptedModel("fine", repeat=True))
+    states: set[str] = set()
+    for _ in range(20):  # when which thread runs is the system's affair: until some came in time and some too late
+        states |= _race(agent, store, 100 if has_store else 300)
+        if states == {"ended", "already_ended"}:
+            break
+    assert states == {"ended", "already_ended"}, "nothing raced"
+
+
+def _race(agent: Agent, store: Path | None, count: int) -> set[str]:
     live = LiveRuns(agent)
     receipts: dict[str, Receipt] = {}
     ids: list[str] = []
@@ -248,7 +256,7 @@ def test_cancels_that_race_with_the_end_have_receipts_that_equal_the_records(tmp
                 continue
             run_id = ids[seen]
             for _ in range(seen % 40):
-                await asyncio.sleep(0.001 if has_store else 0)
+                await asyncio.sleep(0 if store is None else 0.001)
             receipts[run_id] = await live.cancel(run_id, WHY, wait=30)
             seen += 1
 
@@ -270,8 +278,9 @@ def test_cancels_that_race_with_the_end_have_receipts_that_equal_the_records(tmp
             assert run.outcome in {"completed", "cancelled"}
 
     asyncio.run(main())
+    live.close()
     assert len(receipts) == count
-    assert {receipt.state for receipt in receipts.values()} == {"ended", "already_ended"}, "nothing raced"
+    return {receipt.state for receipt in receipts.values()}
 
 
 def test_who_follows_an_agent_no_more_has_left_it_as_it_was() -> None:
